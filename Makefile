@@ -1,0 +1,28 @@
+PYTHON ?= python3.11
+VENV := .venv
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check test-long clean
+
+demo: $(STAMP)  ## three nodes on loopback with sample jobs, runs shown live; Ctrl-C cleans up
+	@$(VENV)/bin/horae demo
+
+test: $(STAMP)  ## everything CI runs
+	$(VENV)/bin/python -m pytest
+
+check: $(STAMP)  ## lint, types, tidiness
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/python -m pytest tests/test_tidy.py
+
+test-long: $(STAMP)  ## the long property walks
+	$(VENV)/bin/python -m pytest -m long
+
+clean:
+	rm -rf $(VENV) build *.egg-info
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)

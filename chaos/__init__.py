@@ -1,0 +1,1 @@
+"""Chaos: simulator, faults, workloads, checkers (grows with the chaos suite)."""

@@ -1,0 +1,1 @@
+"""Runs ONE attempt on this machine: an assignment in, an outcome out."""

@@ -1,0 +1,1 @@
+"""The HTTP surface: JSON to values and back, errors, and the client."""

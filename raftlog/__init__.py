@@ -1,0 +1,1 @@
+"""A replicated, durable, ordered log of byte strings on top of PySyncObj."""
