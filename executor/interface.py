@@ -1,0 +1,59 @@
+"""One attempt on this machine: an Assignment in, an Outcome out. Knows no raft, no job table, no schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class OutcomeKind(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Assignment:
+    """Everything one attempt needs. `target` is the job's target as plain values, `type` naming its kind (API.md)."""
+
+    run_id: str
+    job_id: str
+    attempt: int
+    fence_token: int
+    due_at: str
+    """RFC 3339 UTC with milliseconds: byte for byte what the API shows as the run's due_at."""
+    target: Mapping[str, Any]
+    args: bytes
+    """JSON text."""
+    timeout_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How the attempt ended. `output` is the bounded response or output, kept as the attempt's log."""
+
+    kind: OutcomeKind
+    status: int | None = None
+    """HTTP status or exit code, when there was one."""
+    detail: str | None = None
+    """One line for a person; never a secret, never a traceback."""
+    output: bytes = b""
+    output_truncated: bool = False
+    retry_after_s: float | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+class Executor(Protocol):
+    """Runs attempts of one or more target kinds."""
+
+    async def run(self, assignment: Assignment) -> Outcome:
+        """Run one attempt to its end. Never raises on what a target does; a cancelled task kills the attempt at once and
+        re-raises CancelledError. The attempt is killed at `timeout_s` and ends timed_out."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections; running attempts have been cancelled before."""
+        ...

@@ -1,0 +1,315 @@
+"""The scheduler as its users (HTTP API, chaos suite) see it: the Scheduler protocol, the values it takes and hands out,
+and the one tree of errors. The only module of node/ that httpapi/ and chaos/ may import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from statemachine.records import (
+    FINAL_STATES,
+    Attempt,
+    AttemptOutcome,
+    HttpTarget,
+    Job,
+    MisfirePolicy,
+    NoopTarget,
+    OverlapPolicy,
+    Run,
+    RunKind,
+    RunState,
+    SkipReason,
+    Target,
+)
+
+__all__ = [
+    "FINAL_STATES",
+    "Attempt",
+    "AttemptOutcome",
+    "HttpTarget",
+    "Job",
+    "NoopTarget",
+    "Run",
+    "RunKind",
+    "RunState",
+    "SkipReason",
+    "Target",
+]
+
+Consistency = Literal["linearizable", "local"]
+NAME_LENGTH_MAX = 200
+TEAM_LENGTH_MAX = 64
+SCHEDULES_MAX = 16
+LABELS_MAX = 32
+ARGS_BYTES_MAX = 64 * 1024
+LIST_LIMIT_MAX = 500
+LIST_LIMIT_DEFAULT = 50
+PREVIEW_TICKS_MAX = 100
+
+
+# --- errors: one tree; the docstring is the default message -------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FieldError:
+    """A field that was refused: `path` as in the request ('target.url'), `message` says what is wrong and what to write."""
+
+    path: str
+    message: str
+
+
+class HoraeError(Exception):
+    """The request could not be carried out."""
+
+    status = 500
+    definite = True
+    """True: nothing changed, nor will. False: it may have happened; repeating the same request is safe."""
+
+    def __init__(self, detail: str | None = None, errors: Sequence[FieldError] = ()) -> None:
+        super().__init__(detail or type(self).__doc__)
+        self.errors = tuple(errors)
+
+
+class Malformed(HoraeError):
+    """The request is not well formed."""
+
+    status = 400
+
+
+class Invalid(HoraeError):
+    """Some fields have values that cannot be accepted."""
+
+    status = 422
+
+
+class NotFound(HoraeError):
+    """There is no such thing."""
+
+    status = 404
+
+
+class Conflict(HoraeError):
+    """The request contradicts what is there."""
+
+    status = 409
+
+
+class PreconditionFailed(HoraeError):
+    """The object has changed since the version that If-Match names."""
+
+    status = 412
+
+
+class TooLarge(HoraeError):
+    """The request is larger than its limit."""
+
+    status = 413
+
+
+class Overloaded(HoraeError):
+    """Too many requests are waiting; try again in a moment."""
+
+    status = 429
+
+
+class Unavailable(HoraeError):
+    """This node cannot reach a majority of the cluster; nothing was done."""
+
+    status = 503
+
+
+class OutcomeUnknown(HoraeError):
+    """No answer in time: the change may have happened or may yet; repeat the same request to find out."""
+
+    status = 503
+    definite = False
+
+
+# --- values in and out ----------------------------------------------------------------------------------------------
+
+
+class JobDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of POST /v1/jobs. Exactly one of `schedule` and `run_at`. Absent fields have the defaults shown."""
+
+    name: str
+    team: str = "default"
+    schedule: str | list[str] | None = None
+    run_at: str | None = None
+    tz: str | None = None
+    """An IANA zone; required for cron expressions and naive run_at... absent means UTC."""
+    target: Target
+    args: Any = None
+    timeout_s: float = 60.0
+    max_retries: int = 3
+    backoff_base_s: float = 10.0
+    backoff_multiplier: float = 2.0
+    backoff_max_s: float = 3600.0
+    backoff_jitter: float = 0.1
+    priority: int | Literal["low", "normal", "high"] = 5
+    overlap_policy: OverlapPolicy = "allow"
+    misfire_policy: MisfirePolicy | None = None
+    """Absent: skip for recurring jobs, run_once for one-offs."""
+    misfire_grace_s: float = 60.0
+    jitter_s: float = 0.0
+    dst_gap: Literal["after", "skip"] = "after"
+    dst_fold: Literal["default", "first", "both", "last"] = "default"
+    starts_at: str | None = None
+    ends_at: str | None = None
+    labels: dict[str, str] = {}
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobCreated:
+    """`created` False: the same idempotency key and body had made this job before."""
+
+    job_id: str
+    version: int
+    next_run_ms: int | None
+    created: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobView:
+    """A job and the next tick it stands at (None: nothing is to come)."""
+
+    job: Job
+    next_run_ms: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """Where a read stood: its applied index, and how stale it may be (local reads; 0 for linearizable ones)."""
+
+    applied_index: int
+    stale_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobPage:
+    items: Sequence[JobView]
+    next_cursor: str | None
+    read: Read
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPage:
+    items: Sequence[Run]
+    next_cursor: str | None
+    read: Read
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeView:
+    node: str
+    http: str
+    raft: str
+    role: str
+    live: bool
+    buckets: int
+    running: int
+    slots: int
+    applied_index: int | None
+    skew_s: float | None
+    version: str
+    tzdata: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterView:
+    cluster_id: str
+    node: str
+    leader: str | None
+    term: int
+    applied_index: int
+    quorum: bool
+    tzdata: str
+    nodes: Sequence[NodeView]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """What a schedule means: the next ticks, in words, and what is special (gaps and folds) within a year."""
+
+    ticks_ms: Sequence[int]
+    description: str
+    special: Sequence[str]
+    jitter_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunLog:
+    """The kept output of one attempt, and whether it was cut at the limit."""
+
+    attempt: int
+    output: bytes
+    truncated: bool
+
+
+class Scheduler(Protocol):
+    """What a node offers. Every method may raise a HoraeError; `consistency` 'linearizable' waits for a read barrier."""
+
+    async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated: ...
+
+    async def job(self, job_id: str, *, consistency: Consistency = "linearizable") -> tuple[JobView, Read]: ...
+
+    async def jobs(
+        self,
+        *,
+        team: str | None = None,
+        name: str | None = None,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> JobPage: ...
+
+    async def delete_job(self, job_id: str, *, expected_version: int | None = None) -> None: ...
+
+    async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run: ...
+
+    async def runs_of_job(
+        self,
+        job_id: str,
+        *,
+        states: Sequence[RunState] = (),
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> RunPage:
+        """Newest first; skips are runs too. from inclusive, to exclusive (due time)."""
+        ...
+
+    async def run(self, run_id: str, *, consistency: Consistency = "linearizable") -> tuple[Run, Read]: ...
+
+    async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
+        """The log kept on THIS node. NotFound names the node that has it."""
+        ...
+
+    async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView: ...
+
+    async def preview(
+        self,
+        *,
+        schedule: Sequence[str],
+        tz: str,
+        from_ms: int | None = None,
+        count: int = 10,
+        job_id: str | None = None,
+    ) -> Preview: ...
+
+    def ready(self) -> str | None:
+        """None when this node reaches a quorum and its scheduling moves; else the reason, for /readyz."""
+        ...
+
+    def metrics_text(self) -> tuple[bytes, str]:
+        """The prometheus exposition and its content type."""
+        ...
+
+    def node_addresses(self) -> Mapping[str, str]:
+        """HTTP address of each node that has a session."""
+        ...

@@ -1,0 +1,128 @@
+"""What raftlog promises, and the seams it is driven through.
+
+A `Log` is a replicated, durable, ordered log of byte strings. It knows no command, no job and no run: what the bytes
+mean is the business of the `Applier` that the composition root hands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+Transaction = Any
+"""An open LMDB write transaction; opaque to everybody but the journal and the applier."""
+
+EVERY_NODE = "*"
+"""The event topic that every node's process receives; any other topic is a node id."""
+
+
+class Role(StrEnum):
+    FOLLOWER = "follower"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proposal:
+    """One log entry's content: commands of one proposer, committed and applied together.
+
+    (node, incarnation, seq) names it for ever: a retry carries the same three, so that the applier can drop repeats.
+    `acknowledged` is the highest seq below which the proposer has seen every result and will never ask again.
+    """
+
+    node: str
+    incarnation: int
+    seq: int
+    acknowledged: int
+    commands: Sequence[bytes]
+
+
+class Event(NamedTuple):
+    """A hint for the node processes: `topic` is EVERY_NODE or a node id, `body` is the applier's encoding."""
+
+    topic: str
+    body: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Applied:
+    """What applying one proposal gave: a reply a command, in order, and the events for the node processes."""
+
+    replies: Sequence[bytes]
+    events: Sequence[Event] = field(default=())
+
+
+class Applier(Protocol):
+    """The state machine as the log sees it. Both calls run inside the tick's write transaction and never raise on
+    input; an exception is a broken invariant and stops the process before anything of the tick is committed."""
+
+    def applied_index(self, transaction: Transaction) -> int:
+        """The index that the state in this transaction stands at; 0 for an empty store."""
+        ...
+
+    def apply(self, transaction: Transaction, *, index: int, proposal: Proposal | None) -> Applied:
+        """Apply the entry at `index`, which must be applied_index + 1. None is an entry without commands
+        (a new leader's no-op): it only moves the index."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogStatus:
+    """A snapshot of this node's view; may be stale the moment it is read."""
+
+    node: str
+    role: Role
+    leader: str | None
+    term: int
+    commit_index: int
+    applied_index: int
+    last_index: int
+    quorum: bool
+    """Leader: a majority answered within the fallback timeout. Follower: a live leader was heard within it."""
+    members: tuple[str, ...]
+    proposals_pending: int = 0
+    commit_seconds: float = 0.0
+    """Duration of the last LMDB commit (fsync included)."""
+
+
+EventListener = Callable[[int, Sequence[bytes]], None]
+"""(applied index, event bodies): called after the commit that contains them."""
+
+StatusListener = Callable[[LogStatus], None]
+
+
+class Log(Protocol):
+    """The replicated log as the node process uses it. Implementations: `client.LogClient` (the log process over a Unix
+    socket) and `memory.MemoryLog` (in-process twin); both pass tests/raftlog/test_conformance.py."""
+
+    @property
+    def incarnation(self) -> int:
+        """Rises with every start of this node's log; part of every proposal's name."""
+        ...
+
+    @property
+    def status(self) -> LogStatus: ...
+
+    async def propose(self, command: bytes, *, timeout_s: float = 10.0) -> bytes:
+        """Commit one command (grouped with others that are waiting) and return the applier's reply to it.
+
+        Raises CommandTooLarge, LogOverloaded, LogClosed (definite: nothing happened, nor will) or OutcomeUnknown (indefinite:
+        the time is over; it may happen yet). Retries under the same id happen inside, until `timeout_s` is over."""
+        ...
+
+    async def read_barrier(self, *, timeout_s: float = 5.0) -> int:
+        """An index R such that everything acknowledged before the call is at or below R; returns once this node has
+        applied AND committed R, so a NEW read transaction sees it. Raises NoQuorum after `timeout_s`."""
+        ...
+
+    def subscribe(self, topic: str, listener: EventListener) -> None:
+        """Hear the events of a topic. An event may be lost with a process: rebuild from the state at start."""
+        ...
+
+    def on_status(self, listener: StatusListener) -> None:
+        """Hear every change of role, leader, term or quorum (index changes are sampled, at least once a second)."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,289 @@
+"""The commands of the log, their replies and the events of applying them.
+
+A command is one format-version byte followed by tagged msgpack. Each is idempotent or a compare-and-set; each carries what its
+proposer decided (ids, times, jitter, the next instants), and `now_ms`, the proposer's wall clock. A bad command is a value
+in the reply, never an exception.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from statemachine.records import AttemptOutcome, Job
+
+FIRE_ITEMS_MAX = 512
+FIRE_RUNS_MAX = 64
+"""Runs that one item of a Fire may create."""
+REAP_SLICE_MAX = 1000
+"""Claims that one ExpireSession gives back; the reply says whether more remain."""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True):
+    """Base of the commands: `now_ms` is the proposer's wall clock."""
+
+    now_ms: int
+
+
+class PutJob(Command, frozen=True, kw_only=True, tag="put_job"):
+    """Create (expected_version 0) or replace (expected_version = the current one) a job.
+
+    `job.version` must be expected_version + 1. An idempotency key (scoped to the team) with the same body digest answers the first job
+    again (`existing`); with another digest it is refused (`idempotency_conflict`)."""
+
+    job: Job
+    expected_version: int = 0
+    idempotency_key: str | None = None
+    body_digest: bytes = b""
+
+
+class DeleteJob(Command, frozen=True, kw_only=True, tag="delete_job"):
+    """Delete a job (a tombstone stays, for its history). Its runs that nobody holds end skipped(superseded) when they would be
+    handed out; sessions that hold unstarted ones are told by JobDeleted and answer Withdraw. expected_version None = any."""
+
+    job_id: str
+    expected_version: int | None = None
+
+
+class RunNow(Command, frozen=True, kw_only=True, tag="run_now"):
+    """Make a manual run, due now. Repeating (job, now_ms, nonce) answers the same run."""
+
+    job_id: str
+    nonce: str
+    args: bytes | None = None
+
+
+class FireRun(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    due_ms: int
+    release_ms: int
+
+
+class FireSkip(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A range of ticks that are not run: one record, one decision."""
+
+    from_ms: int
+    until_ms: int
+    count: int
+    reason: str
+
+
+class FireItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One job's step: from the tick it stands at to the next, with everything in between accounted for."""
+
+    job_id: str
+    expected_ms: int
+    version: int
+    epoch: int
+    runs: tuple[FireRun, ...] = ()
+    skips: tuple[FireSkip, ...] = ()
+    next_ms: int | None
+
+
+class Fire(Command, frozen=True, kw_only=True, tag="fire"):
+    """Create runs and move next_run_at past them, in one step. Verdict an item in FireReply.codes."""
+
+    node: str
+    items: tuple[FireItem, ...]
+
+
+class Release(Command, frozen=True, kw_only=True, tag="release"):
+    """A scheduled run's time has come (overlap is judged now), or a retry fell due. Refused unless `token` is the run's."""
+
+    run_id: str
+    token: int
+
+
+class Start(Command, frozen=True, kw_only=True, tag="start"):
+    """A report (not a gate) that an attempt has started."""
+
+    run_id: str
+    token: int
+    started_ms: int
+
+
+class Finish(Command, frozen=True, kw_only=True, tag="finish"):
+    """An attempt's end. `retry_at_ms` is the proposer's choice of when to try again, used if attempts are left."""
+
+    run_id: str
+    token: int
+    outcome: AttemptOutcome
+    status: int | None = None
+    detail: str | None = None
+    started_ms: int
+    finished_ms: int
+    retry_at_ms: int | None = None
+    log_bytes: int | None = None
+
+
+class Withdraw(Command, frozen=True, kw_only=True, tag="withdraw"):
+    """The holder gives an unstarted claim back. reason None: to the queue (draining; no attempt is used); else the run ends
+    skipped with that reason."""
+
+    run_id: str
+    token: int
+    reason: str | None = None
+
+
+class OpenSession(Command, frozen=True, kw_only=True, tag="open_session"):
+    """Open a node's session. Refused unless `incarnation` is newer than the node's last; ends an older one at once."""
+
+    node: str
+    incarnation: int
+    http: str
+    raft: str
+    slots: int
+    ahead: int
+    version: str
+    tzdata: str
+
+
+class RenewSession(Command, frozen=True, kw_only=True, tag="renew_session"):
+    """Renew a session (now_ms is the node's wall clock); renewals count up. `draining` asks for no further claims."""
+
+    node: str
+    incarnation: int
+    renewal: int
+    draining: bool = False
+
+
+class ExpireSession(Command, frozen=True, kw_only=True, tag="expire_session"):
+    """End a session: the leader saw no renewal newer than `renewal` for a TTL, or the node itself leaves (its own last renewal).
+    Refused if a newer renewal was applied. Gives back up to REAP_SLICE_MAX claims; repeat while the reply says `remaining`."""
+
+    node: str
+    incarnation: int
+    renewal: int
+
+
+class BucketMove(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    bucket: int
+    expected_epoch: int
+    node: str | None
+
+
+class AssignBuckets(Command, frozen=True, kw_only=True, tag="assign_buckets"):
+    """Move buckets; each move is a compare-and-set on the bucket's epoch, which it raises by one."""
+
+    moves: tuple[BucketMove, ...]
+
+
+AnyCommand = (
+    PutJob
+    | DeleteJob
+    | RunNow
+    | Fire
+    | Release
+    | Start
+    | Finish
+    | Withdraw
+    | OpenSession
+    | RenewSession
+    | ExpireSession
+    | AssignBuckets
+)
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True):
+    """`code` is 'ok' or the name of a refusal (see REFUSALS); `detail` says it for a person."""
+
+    code: str = "ok"
+    detail: str | None = None
+
+
+class PlainReply(Reply, frozen=True, kw_only=True, tag="plain"):
+    """Nothing to add to the code."""
+
+
+class JobReply(Reply, frozen=True, kw_only=True, tag="job"):
+    """code: ok | existing | idempotency_conflict | name_taken | version_conflict | unknown_job."""
+
+    job_id: str | None = None
+    version: int | None = None
+    next_ms: int | None = None
+
+
+class RunReply(Reply, frozen=True, kw_only=True, tag="run"):
+    run_id: str | None = None
+
+
+class FireReply(Reply, frozen=True, kw_only=True, tag="fire"):
+    """codes: one an item: ok | not_due (compare-and-set failed) | stale_epoch | stale_version | malformed."""
+
+    codes: tuple[str, ...] = ()
+
+
+class SessionReply(Reply, frozen=True, kw_only=True, tag="session"):
+    remaining: bool = False
+
+
+class AssignReply(Reply, frozen=True, kw_only=True, tag="assign"):
+    codes: tuple[str, ...] = ()
+
+
+AnyReply = PlainReply | JobReply | RunReply | FireReply | SessionReply | AssignReply
+
+REFUSALS = {
+    "malformed": "the command's bytes do not decode, or break a named limit",
+    "unknown_job": "no such job, or it is deleted",
+    "unknown_run": "no such run",
+    "unknown_session": "no such session, or it has ended",
+    "name_taken": "another job of the team has this name",
+    "idempotency_conflict": "the idempotency key was used with another body",
+    "version_conflict": "the job's version is not the expected one",
+    "not_due": "the job's next tick is not the expected one",
+    "stale_epoch": "the bucket has been assigned anew",
+    "stale_version": "the job was changed",
+    "stale_incarnation": "a newer incarnation of the proposer or session exists",
+    "stale_proposal": "the proposer has acknowledged this result before; it is no longer kept",
+    "renewed": "a newer renewal was applied",
+    "fenced": "the fencing token is not the run's current one",
+    "illegal_state": "the run's state does not allow this move",
+}
+
+
+class RunClaimed(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="run_claimed"):
+    """To the holder's node: start this at release_ms."""
+
+    run_id: str
+    job_id: str
+    job_version: int
+    session: int
+    token: int
+    attempt: int
+    attempts_max: int
+    priority: int
+    due_ms: int
+    release_ms: int
+
+
+class JobDeleted(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="job_deleted"):
+    """To every node: withdraw unstarted claims of this job."""
+
+    job_id: str
+
+
+class SessionEnded(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="session_ended"):
+    """To every node (the ended one stops what it holds of that incarnation)."""
+
+    node: str
+    incarnation: int
+
+
+class SessionRenewed(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="session_renewed"):
+    """To every node: an open or renewal was applied."""
+
+    node: str
+    incarnation: int
+    renewal: int
+
+
+class BucketsMoved(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="buckets_moved"):
+    """To every node: the assignment changed; read it anew."""
+
+
+class DueChanged(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="due_changed"):
+    """To the owner of the bucket: a tick or timer at `at_ms` appeared outside the usual course (a new job, a retry)."""
+
+    at_ms: int
+
+
+AnyEvent = RunClaimed | JobDeleted | SessionEnded | SessionRenewed | BucketsMoved | DueChanged

@@ -1,0 +1,229 @@
+"""The records that the state machine keeps, and what each state of a run means.
+
+Every value in LMDB is one format-version byte followed by msgpack of one of these (array-like: a new field goes to the end,
+with a default). Times are unix milliseconds (UTC) unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+FORMAT_VERSION = 1
+BUCKETS = 1024
+
+OverlapPolicy = Literal["allow", "skip"]
+MisfirePolicy = Literal["skip", "run_once"]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Base of what is stored: frozen, keyword-only."""
+
+
+class HttpTarget(msgspec.Struct, frozen=True, kw_only=True, tag="http", tag_field="type"):
+    """An HTTP callback. `body` None means: the job's args as JSON."""
+
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = {}
+    body: str | None = None
+    success_codes: str = "2xx"
+    verify_tls: bool = True
+
+
+class NoopTarget(msgspec.Struct, frozen=True, kw_only=True, tag="noop", tag_field="type"):
+    """Succeeds at once: benchmarks and smoke tests."""
+
+
+Target = HttpTarget | NoopTarget
+
+
+class RunState(StrEnum):
+    """Who moves a run on, and what ends each state: see transitions.py."""
+
+    SCHEDULED = "scheduled"  # made ahead of its time, must be judged then: its bucket's owner proposes Release
+    QUEUED = "queued"  # waits for a session with room: apply hands it out
+    CLAIMED = "claimed"  # a session holds it: its node starts it at release_at
+    RUNNING = "running"  # the node reported a start: Finish, or the session's end, moves it
+    RETRYING = "retrying"  # failed with attempts left: the bucket's owner proposes Release at retry_at
+    SUCCEEDED = "succeeded"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+FINAL_STATES = frozenset({RunState.SUCCEEDED, RunState.DEAD, RunState.CANCELLED, RunState.SKIPPED})
+
+
+class AttemptOutcome(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+
+
+class SkipReason(StrEnum):
+    OVERLAP = "overlap"
+    MISFIRE = "misfire"
+    DEADLINE = "deadline"
+    PAUSED = "paused"
+    SUPERSEDED = "superseded"
+    CALENDAR = "calendar"
+
+
+class RunKind(StrEnum):
+    SCHEDULED = "scheduled"
+    MANUAL = "manual"
+    BACKFILL = "backfill"
+
+
+class Job(Record, frozen=True, kw_only=True):
+    """A job's definition: written when somebody changes it, never by a tick."""
+
+    job_id: str
+    name: str
+    team: str
+    expressions: tuple[str, ...] = ()
+    run_at_ms: int | None = None
+    tz: str = "UTC"
+    target: Target
+    args: bytes = b"null"
+    """JSON text, as it is handed to the target."""
+    timeout_s: float = 60.0
+    max_retries: int = 3
+    backoff_base_s: float = 10.0
+    backoff_multiplier: float = 2.0
+    backoff_max_s: float = 3600.0
+    backoff_jitter: float = 0.1
+    """Fraction of the delay that is added at random, 0..1."""
+    priority: int = 5
+    overlap_policy: OverlapPolicy = "allow"
+    misfire_policy: MisfirePolicy = "skip"
+    misfire_grace_s: float = 60.0
+    jitter_s: float = 0.0
+    dst_gap: str = "after"
+    dst_fold: str = "default"
+    starts_at_ms: int | None = None
+    ends_at_ms: int | None = None
+    labels: dict[str, str] = {}
+    version: int = 1
+    created_ms: int
+    updated_ms: int
+    deleted_ms: int | None = None
+    first_due_ms: int | None = None
+    """The first tick of this version, as its proposer computed it; next_run_at until the first Fire."""
+
+
+class Attempt(Record, frozen=True, kw_only=True):
+    """One try of a run, kept in the run in order."""
+
+    attempt: int
+    node: str
+    outcome: AttemptOutcome
+    status: int | None = None
+    """HTTP status or exit code, when there was one."""
+    detail: str | None = None
+    started_ms: int | None = None
+    finished_ms: int | None = None
+
+
+class Run(Record, frozen=True, kw_only=True):
+    """One run of a job (or, in state skipped, a range of ticks that were not run and why).
+
+    `run_id` is the text of its key: due_ms as 12 hex digits, '-', job id, and for kinds other than `scheduled` '-' + the
+    kind's first letter + nonce. Time-ordered, unique per (job, due) for scheduled runs."""
+
+    run_id: str
+    job_id: str
+    job_version: int
+    team: str
+    kind: RunKind
+    due_ms: int
+    release_ms: int
+    priority: int
+    state: RunState
+    reason: str | None = None
+    """Why it is skipped, dead or cancelled (a SkipReason, maybe with ': detail')."""
+    attempt: int = 1
+    attempts_max: int = 1
+    token: int = 0
+    """Fencing token: rises by one with every claim; 0 before the first."""
+    node: str | None = None
+    session: int | None = None
+    ahead: bool = False
+    """The claim was handed out ahead of its time: it counts against the session's ahead room, not its slots."""
+    args: bytes | None = None
+    """Overrides the job's args (run now)."""
+    created_ms: int
+    claimed_ms: int | None = None
+    started_ms: int | None = None
+    finished_ms: int | None = None
+    retry_at_ms: int | None = None
+    until_ms: int | None = None
+    """Skip ranges: the last tick of the range."""
+    count: int = 1
+    """Skip ranges: how many ticks."""
+    log_bytes: int | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+
+class Session(Record, frozen=True, kw_only=True):
+    """A node's lease: what it offers, and the renewals that keep it."""
+
+    node: str
+    incarnation: int
+    live: bool = True
+    http: str
+    raft: str
+    slots: int
+    """Claims of due runs it holds at once."""
+    ahead: int
+    """Claims ahead of their time that it holds at once."""
+    held_due: int = 0
+    held_ahead: int = 0
+    renewal: int = 0
+    """Number of the last renewal applied."""
+    wall_ms: int
+    """The node's wall clock when it sent that renewal."""
+    opened_ms: int
+    version: str
+    tzdata: str
+    draining: bool = False
+    """Gets no further claims and no buckets (it is leaving)."""
+
+
+class BucketOwner(Record, frozen=True, kw_only=True):
+    """Who fires a bucket's ticks; the epoch rises with each assignment."""
+
+    node: str | None
+    epoch: int
+
+
+class DueEntry(Record, frozen=True, kw_only=True):
+    """The value at `due` key (due_ms, bucket, job_id): the tick that comes next."""
+
+    version: int
+    """The job version that this tick belongs to."""
+
+
+class TimerEntry(Record, frozen=True, kw_only=True):
+    """The value at `timers` key (at_ms, bucket, run_id): a run that its bucket's owner must Release then."""
+
+    token: int
+    kind: Literal["release", "retry"]
+
+
+class Counters(Record, frozen=True, kw_only=True):
+    """What the cluster counted, replicated so that no failover resets it."""
+
+    fenced_writes: int = 0
+    sessions_expired: int = 0
+    runs_succeeded: int = 0
+    runs_dead: int = 0
+    runs_skipped: int = 0
+    runs_cancelled: int = 0
+    attempts_retried: int = 0
+    jobs: int = 0
