@@ -1,1 +1,6 @@
 """Runs ONE attempt on this machine: an assignment in, an outcome out."""
+
+from executor.admission import check_target
+from executor.registry import build_executors
+
+__all__ = ["build_executors", "check_target"]

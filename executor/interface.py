@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 class OutcomeKind(StrEnum):
@@ -50,10 +50,19 @@ class Executor(Protocol):
     """Runs attempts of one or more target kinds."""
 
     async def run(self, assignment: Assignment) -> Outcome:
-        """Run one attempt to its end. Never raises on what a target does; a cancelled task kills the attempt at once and
-        re-raises CancelledError. The attempt is killed at `timeout_s` and ends timed_out."""
+        """Run one attempt to its end. Never raises on what a target does; a cancelled task kills the attempt at once
+        and re-raises CancelledError. The attempt is killed at `timeout_s` and ends timed_out."""
         ...
 
     async def close(self) -> None:
         """Release connections; running attempts have been cancelled before."""
+        ...
+
+
+@runtime_checkable
+class InstantExecutor(Executor, Protocol):
+    """An executor whose attempts need no waiting: the node may settle many of them in one go, without a task each."""
+
+    def run_instantly(self, assignment: Assignment) -> Outcome:
+        """What `run` would answer, at once. Does no I/O and never raises."""
         ...

@@ -1,0 +1,101 @@
+"""Whether a target can be run at all, said when a job is created rather than at two in the morning.
+
+The same rules hold again when an attempt is made; here they become messages for the fields of a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from yarl import URL
+
+from executor.egress import literal_address, refusal
+from executor.http_call import METHODS, header_fault
+from executor.success_codes import parse_success_codes
+
+URL_CHARS_MAX = 2048
+HEADERS_MAX = 64
+HEADER_VALUE_CHARS_MAX = 4096
+BODY_BYTES_MAX = 64 * 1024
+
+Fault = tuple[str, str]
+"""Path as in the request ('target.url'), and what is wrong with it."""
+
+
+def check_target(target: Mapping[str, Any], *, allow_link_local: bool = False) -> list[Fault]:
+    """The faults of a target given as plain values with its `type`; empty when it can be run. Pure; looks no name
+    up."""
+    kind = target.get("type")
+    if kind not in _CHECKS:
+        return [("target.type", f"must be one of {', '.join(sorted(_CHECKS))}")]
+    return list(_CHECKS[kind](target, allow_link_local))
+
+
+def _check_http(target: Mapping[str, Any], allow_link_local: bool) -> Iterator[Fault]:
+    headers = target.get("headers") or {}
+    yield from _check_url(target.get("url"), headers, allow_link_local)
+    if str(target.get("method", "POST")).upper() not in METHODS:
+        yield "target.method", f"must be one of {', '.join(METHODS)}"
+    yield from _check_headers(headers)
+    body = target.get("body")
+    if body is not None and len(body.encode()) > BODY_BYTES_MAX:
+        yield "target.body", f"is longer than {BODY_BYTES_MAX} bytes"
+    try:
+        parse_success_codes(target.get("success_codes", "2xx"))
+    except ValueError as error:
+        yield "target.success_codes", str(error)
+
+
+def _check_url(text: Any, headers: Mapping[str, str], allow_link_local: bool) -> Iterator[Fault]:
+    if not isinstance(text, str) or not text:
+        yield "target.url", "is missing; write an absolute URL such as https://example.com/hook"
+        return
+    if len(text) > URL_CHARS_MAX:
+        yield "target.url", f"is longer than {URL_CHARS_MAX} characters"
+        return
+    fault = _url_fault(text, allow_link_local)
+    if fault is not None:
+        yield "target.url", fault
+    elif URL(text).raw_user is not None and any(name.lower() == "authorization" for name in headers):
+        yield "target.url", "has credentials and there is an Authorization header too; keep one of them"
+
+
+def _url_fault(text: str, allow_link_local: bool) -> str | None:
+    if any(character <= " " or character == "\x7f" for character in text):
+        return "has a space or control character; percent-encode it"
+    try:
+        url = URL(text)
+        host = url.raw_host
+    except ValueError:
+        return "is not a valid URL"
+    if url.scheme not in ("http", "https"):
+        return "must begin with http:// or https://"
+    if not host or not url.port:
+        return "names no host; write an absolute URL such as https://example.com/hook"
+    address = literal_address(host)
+    return None if address is None or allow_link_local else refusal(address)
+
+
+def _check_headers(headers: Mapping[str, str]) -> Iterator[Fault]:
+    if len(headers) > HEADERS_MAX:
+        yield "target.headers", f"has more than {HEADERS_MAX} headers"
+        return
+    seen: set[str] = set()
+    for name, value in headers.items():
+        path = f"target.headers.{name}"
+        fault = header_fault(name, value)
+        if fault is not None:
+            yield path, fault
+        elif len(value) > HEADER_VALUE_CHARS_MAX:
+            yield path, f"is longer than {HEADER_VALUE_CHARS_MAX} characters"
+        elif name.lower() in seen:
+            yield path, "is there twice (header names ignore case)"
+        seen.add(name.lower())
+
+
+def _check_noop(target: Mapping[str, Any], allow_link_local: bool) -> Iterator[Fault]:
+    return iter(())
+
+
+_CHECKS: dict[str, Callable[[Mapping[str, Any], bool], Iterator[Fault]]] = {"http": _check_http, "noop": _check_noop}

@@ -1,0 +1,104 @@
+"""Why an HTTP attempt failed, in one line for a person.
+
+Never a traceback, and never the URL as it is: its query, its user part or a header may carry a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from ssl import SSLCertVerificationError
+
+import aiohttp
+from yarl import URL
+
+from executor.egress import AddressRefused
+from executor.text import one_line
+
+RETRY_AFTER_MAX_S = 24 * 3600.0
+_RETRY_AFTER_STATUSES = frozenset({429, 503})
+
+
+def describe_status(response: aiohttp.ClientResponse) -> str:
+    """What a status that is not a success says, and for a redirect what to do about it."""
+    status = f"HTTP {response.status} {response.reason or ''}".strip()
+    location = response.headers.get("Location")
+    if 300 <= response.status < 400 and location is not None:
+        where = _plain_url(response.url, location)
+        return one_line(f"{status} to {where}: redirects are not followed; let the job's url name the final address")
+    return one_line(status)
+
+
+def describe_error(error: BaseException) -> str:
+    """What went wrong before there was a complete answer."""
+    return one_line(_describe(error))
+
+
+def retry_after_s(status: int, headers: Mapping[str, str]) -> float | None:
+    """How long the target asks to be left alone (429 and 503 only), at most RETRY_AFTER_MAX_S; None when it does not
+    say.
+
+    A date counts from the target's own Date header, so that no clock of ours, right or wrong, takes part."""
+    text = headers.get("Retry-After", "").strip()
+    if status not in _RETRY_AFTER_STATUSES or not text:
+        return None
+    wait_s = float(text) if text.isascii() and text.isdigit() else _seconds_between(headers.get("Date"), text)
+    return None if wait_s is None else min(max(wait_s, 0.0), RETRY_AFTER_MAX_S)
+
+
+def _seconds_between(earlier: str | None, later: str) -> float | None:
+    if earlier is None:
+        return None
+    try:
+        return (_http_date(later) - _http_date(earlier)).total_seconds()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _http_date(text: str) -> datetime:
+    moment = parsedate_to_datetime(text)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _plain_url(base: URL, location: str) -> str:
+    try:
+        url = base.join(URL(location))
+        return str(URL.build(scheme=url.scheme, host=url.host or "", port=url.explicit_port, path=url.path))
+    except ValueError:
+        return "an invalid address"
+
+
+def _describe(error: BaseException) -> str:
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return f"cannot resolve {error.host}: {_os_reason(error.os_error)}"
+        case aiohttp.ClientConnectorCertificateError():
+            return f"the TLS certificate of {error.host}:{error.port} is not trusted: {_certificate_reason(error)}"
+        case aiohttp.ClientConnectorSSLError():
+            return f"the TLS handshake with {error.host}:{error.port} failed: {_os_reason(error.os_error)}"
+        case aiohttp.ClientConnectorError():
+            return f"cannot connect to {error.host}:{error.port}: {_os_reason(error.os_error)}"
+        case aiohttp.ServerTimeoutError():
+            return "cannot connect: the host does not answer"
+        case aiohttp.ClientPayloadError():
+            return "the answer ended before it was complete"
+        case aiohttp.ClientResponseError():
+            return "the answer is not valid HTTP"
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
+            return "the target's url is not valid"
+        case aiohttp.ClientError():
+            return "the connection was closed without an answer"
+        case _:
+            return f"the attempt broke off: {type(error).__name__}"
+
+
+def _os_reason(error: OSError) -> str:
+    if isinstance(error, AddressRefused):
+        return str(error)
+    return error.strerror or getattr(error, "reason", None) or str(error)
+
+
+def _certificate_reason(error: aiohttp.ClientConnectorCertificateError) -> str:
+    cause = error.certificate_error
+    return cause.verify_message if isinstance(cause, SSLCertVerificationError) else str(cause)
