@@ -55,7 +55,7 @@ PREVIEW_TICKS_MAX = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldError:
-    """A field that was refused: `path` as in the request ('target.url'), `message` says what is wrong and what to write."""
+    """A field that was refused: `path` as in the request ('target.url'); `message`: what is wrong, what to write."""
 
     path: str
     message: str
@@ -250,7 +250,7 @@ class RunLog:
 
 
 class Scheduler(Protocol):
-    """What a node offers. Every method may raise a HoraeError; `consistency` 'linearizable' waits for a read barrier."""
+    """What a node offers. Every method may raise a HoraeError; consistency 'linearizable' waits for a read barrier."""
 
     async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated: ...
 

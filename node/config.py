@@ -1,0 +1,230 @@
+"""Every setting of a node in one frozen value: the unit in the name, the default and its reason at the field.
+
+`ClusterSettings` must be the same on all nodes (a lease is judged by one node and kept by another); the rest is each
+node's own. `validate()` checks the relations between the fields: one number can be fine alone and wrong beside another.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NODE_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
+SECRET_BYTES_MIN = 16
+
+
+class ConfigError(Exception):
+    """A setting, or the relation between two, cannot work; the message is one line for whoever started the node."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterSettings:
+    """What all nodes must agree on."""
+
+    session_ttl_s: float = 6.0
+    """How long the leader waits for a renewal before it takes a node's claims away: a killed node's runs restart within
+    10 s (TTL + election + poll), and a pause of a few seconds costs nothing."""
+    renew_every_s: float = 1.5
+    """Four renewals a TTL, so that two lost ones in a row do no harm."""
+    fence_fraction: float = 0.7
+    """A node starts nothing later than this part of the TTL after the send of its last acknowledged renewal."""
+    kill_fraction: float = 0.9
+    """By this part of the TTL it has killed what it runs."""
+    kill_time_s: float = 0.3
+    """How long the killing itself may take: it begins that much earlier."""
+    drift_fraction: float = 0.01
+    """How far two nodes' clocks may run apart in speed; a hundred times worse than a usual quartz."""
+    suspect_after_s: float = 2.0
+    """A node without a renewal for so long loses its buckets: longer than one renewal and a slow commit."""
+    grant_after_stall_s: float = 1.0
+    """A leader that did not look for so long cannot tell a dead node from its own absence: all get a full TTL."""
+    look_ahead_s: float = 5.0
+    """Ticks become claimed runs this long before they are due: longer than an election, so that one loses no tick."""
+    look_ahead_max_s: float = 60.0
+    """How far the look-ahead may stretch before a big burst."""
+    fires_per_s: int = 5_000
+    """Ticks a second that a slow cluster turns into runs; how far the look-ahead stretches is computed from it."""
+
+    @property
+    def fence_s(self) -> float:
+        return self.session_ttl_s * self.fence_fraction
+
+    @property
+    def kill_s(self) -> float:
+        return self.session_ttl_s * self.kill_fraction - self.kill_time_s
+
+    def faults(self) -> list[str]:
+        """What is wrong with the relations between these settings."""
+        checks = (
+            (
+                self.kill_s + self.kill_time_s + self.session_ttl_s * self.drift_fraction < self.session_ttl_s,
+                "kill_fraction: killing must be over, with the drift of the clocks, before session_ttl_s",
+            ),
+            (
+                self.fence_s < self.kill_s,
+                "fence_fraction: nothing may start once killing has begun (kill_fraction - kill_time_s)",
+            ),
+            (
+                self.renew_every_s * 2 < self.fence_s,
+                "renew_every_s: at least two renewals must fit before the fence, or one slow commit stops a node",
+            ),
+            (
+                self.renew_every_s < self.suspect_after_s,
+                "suspect_after_s: must be longer than renew_every_s, or every node is always suspect",
+            ),
+            (self.suspect_after_s < self.session_ttl_s, "suspect_after_s: must be shorter than session_ttl_s"),
+            (
+                self.suspect_after_s < self.look_ahead_s,
+                "look_ahead_s: must be longer than suspect_after_s, or a dead owner's ticks fire late",
+            ),
+            (
+                self.grant_after_stall_s < self.suspect_after_s,
+                "grant_after_stall_s: must be shorter than suspect_after_s, or a stalled leader suspects the healthy",
+            ),
+            (self.look_ahead_s <= self.look_ahead_max_s, "look_ahead_max_s: must not be shorter than look_ahead_s"),
+            (self.fires_per_s > 0, "fires_per_s: must be positive"),
+        )
+        return [fault for holds, fault in checks if not holds]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeConfig:
+    """One node's settings. Limits bound memory and the time that one step may take."""
+
+    node: str
+    http: str
+    raft: str
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    slots: int = 256
+    """Attempts that run here at once: enough to keep callbacks of 100 ms at 2,500 a second."""
+    ahead: int = 50_000
+    """Claims held ahead of their time: a third of a burst of 150,000 a node, about 50 MB."""
+    step_every_s: float = 0.1
+    """The longest sleep of the loops that act on time; they wake earlier when they know why."""
+    duties_every_s: float = 0.25
+    """How often the leader looks at sessions and buckets: an eighth of the time to suspicion."""
+    rescan_every_s: float = 1.0
+    """How often the ticker reads its whole look-ahead again, in case an event was lost."""
+    reconcile_every_s: float = 5.0
+    """How often the release timers are compared with the claims in the state, for the same reason."""
+    quorum_probe_every_s: float = 1.0
+    """How often a read barrier proves that this node reaches a majority: /readyz, and how stale local reads are."""
+    start_report_after_s: float = 1.0
+    """Only attempts that last longer report a start: short ones cost two commands, not three."""
+    propose_timeout_s: float = 5.0
+    """How long a proposal of the node itself is retried under the same id."""
+    fires_in_flight_max: int = 8
+    """Fire commands that wait for their result at once: fills the log's pipeline without hiding its congestion."""
+    releases_in_flight_max: int = 1_024
+    """Release commands that wait for their result at once."""
+    finishes_waiting_max: int = 100_000
+    """Results that may wait for the log; beyond it no further attempt starts."""
+    drain_s: float = 10.0
+    """From SIGTERM to the end."""
+    drain_attempts_s: float = 7.0
+    """How long running attempts may take to end by themselves while draining; then they are killed and given back."""
+    logs_keep_days: int = 7
+    """Days that the output of attempts is kept."""
+
+    def validate(self) -> None:
+        """Raises ConfigError naming every relation that does not hold."""
+        faults = self.cluster.faults() + [fault for holds, fault in self._own_checks() if not holds]
+        if faults:
+            raise ConfigError("; ".join(faults))
+
+    def _own_checks(self) -> tuple[tuple[bool, str], ...]:
+        return (
+            (
+                NODE_ID.match(self.node) is not None,
+                f"node id {self.node!r}: must be 1-63 of a-z 0-9 . _ - and begin with a letter or digit",
+            ),
+            (1 <= self.slots <= 100_000, "slots: must be 1 to 100,000"),
+            (0 <= self.ahead <= 1_000_000, "ahead: must be 0 to 1,000,000"),
+            (
+                self.duties_every_s * 2 <= self.cluster.grant_after_stall_s,
+                "duties_every_s: must be well below grant_after_stall_s, or the leader always thinks it stalled",
+            ),
+            (
+                self.step_every_s < self.cluster.kill_time_s,
+                "step_every_s: must be below kill_time_s, or killing begins too late",
+            ),
+            (self.drain_attempts_s < self.drain_s, "drain_attempts_s: must be shorter than drain_s"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServeSettings:
+    """What `horae serve` is told. `peers` maps node id to raft address and includes this node."""
+
+    data_dir: Path
+    node_id: str
+    http: str
+    raft: str
+    peers: Mapping[str, str]
+    cluster_secret_file: Path
+    bootstrap: bool = False
+    """True at the very first start of a new cluster only: an empty store may then vote."""
+    insecure: bool = False
+    """Listen elsewhere than on loopback although there are no API tokens yet."""
+    slots: int = 256
+    ahead: int = 50_000
+    allow_link_local: bool = False
+    log_level: str = "info"
+    log_format: str = "text"
+
+    def node_config(self) -> NodeConfig:
+        return NodeConfig(node=self.node_id, http=self.http, raft=self.raft, slots=self.slots, ahead=self.ahead)
+
+    def validate(self) -> None:
+        """Raises ConfigError. Looks at no file and opens no socket."""
+        self.node_config().validate()
+        for name, address in (("http", self.http), ("raft", self.raft)):
+            host, _ = split_address(name, address)
+            if not self.insecure and not is_loopback(host):
+                raise ConfigError(
+                    f"{name} {address}: not a loopback address, and there are no API tokens yet; "
+                    "--insecure accepts that"
+                )
+        if self.node_id not in self.peers:
+            raise ConfigError(f"peers: must name this node ({self.node_id}) too")
+        if self.peers[self.node_id] != self.raft:
+            raise ConfigError(f"peers: says {self.node_id}={self.peers[self.node_id]}, but raft is {self.raft}")
+        for node, address in self.peers.items():
+            if NODE_ID.match(node) is None:
+                raise ConfigError(f"peers: {node!r} is not a node id")
+            split_address(f"peers {node}", address)
+        if len(set(self.peers.values())) != len(self.peers):
+            raise ConfigError("peers: two nodes have the same address")
+
+
+def split_address(name: str, address: str) -> tuple[str, int]:
+    """'host:port' (or '[v6]:port') in parts. Raises ConfigError naming the setting."""
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"{name} {address!r}: must be HOST:PORT, such as 127.0.0.1:8101")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """True only for what cannot be reached from another machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_secret(path: Path) -> bytes:
+    """The cluster secret. Raises ConfigError when the file is missing, unreadable or too short."""
+    try:
+        secret = path.read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"cluster secret file {path}: {error.strerror or error}") from None
+    if len(secret) < SECRET_BYTES_MIN:
+        raise ConfigError(f"cluster secret file {path}: must hold at least {SECRET_BYTES_MIN} bytes")
+    return secret
