@@ -1,8 +1,8 @@
 """The commands of the log, their replies and the events of applying them.
 
-A command is one format-version byte followed by tagged msgpack. Each is idempotent or a compare-and-set; each carries what its
-proposer decided (ids, times, jitter, the next instants), and `now_ms`, the proposer's wall clock. A bad command is a value
-in the reply, never an exception.
+A command is one format-version byte followed by tagged msgpack. Each is idempotent or a compare-and-set; each carries
+what its proposer decided (ids, times, jitter, the next instants), and `now_ms`, the proposer's wall clock. A bad command
+is a value in the reply, never an exception.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=Tr
 class PutJob(Command, frozen=True, kw_only=True, tag="put_job"):
     """Create (expected_version 0) or replace (expected_version = the current one) a job.
 
-    `job.version` must be expected_version + 1. An idempotency key (scoped to the team) with the same body digest answers the first job
-    again (`existing`); with another digest it is refused (`idempotency_conflict`)."""
+    `job.version` must be expected_version + 1. An idempotency key (scoped to the team) with the same body digest answers
+    the first job again (`existing`); with another digest it is refused (`idempotency_conflict`)."""
 
     job: Job
     expected_version: int = 0
@@ -37,8 +37,9 @@ class PutJob(Command, frozen=True, kw_only=True, tag="put_job"):
 
 
 class DeleteJob(Command, frozen=True, kw_only=True, tag="delete_job"):
-    """Delete a job (a tombstone stays, for its history). Its runs that nobody holds end skipped(superseded) when they would be
-    handed out; sessions that hold unstarted ones are told by JobDeleted and answer Withdraw. expected_version None = any."""
+    """Delete a job (a tombstone stays, for its history). Its runs that nobody holds end skipped(superseded) when they
+    would be handed out; sessions that hold unstarted ones are told by JobDeleted and answer Withdraw. expected_version
+    None = any."""
 
     job_id: str
     expected_version: int | None = None
@@ -86,7 +87,8 @@ class Fire(Command, frozen=True, kw_only=True, tag="fire"):
 
 
 class Release(Command, frozen=True, kw_only=True, tag="release"):
-    """A scheduled run's time has come (overlap is judged now), or a retry fell due. Refused unless `token` is the run's."""
+    """A scheduled run's time has come (overlap is judged now), or a retry fell due. Refused unless `token` is the
+    run's."""
 
     run_id: str
     token: int
@@ -115,8 +117,8 @@ class Finish(Command, frozen=True, kw_only=True, tag="finish"):
 
 
 class Withdraw(Command, frozen=True, kw_only=True, tag="withdraw"):
-    """The holder gives an unstarted claim back. reason None: to the queue (draining; no attempt is used); else the run ends
-    skipped with that reason."""
+    """The holder gives an unstarted claim back. reason None: to the queue (draining; no attempt is used); else the run
+    ends skipped with that reason."""
 
     run_id: str
     token: int
@@ -146,8 +148,9 @@ class RenewSession(Command, frozen=True, kw_only=True, tag="renew_session"):
 
 
 class ExpireSession(Command, frozen=True, kw_only=True, tag="expire_session"):
-    """End a session: the leader saw no renewal newer than `renewal` for a TTL, or the node itself leaves (its own last renewal).
-    Refused if a newer renewal was applied. Gives back up to REAP_SLICE_MAX claims; repeat while the reply says `remaining`."""
+    """End a session: the leader saw no renewal newer than `renewal` for a TTL, or the node itself leaves (its own last
+    renewal). Refused if a newer renewal was applied. Gives back up to REAP_SLICE_MAX claims; repeat while the reply says
+    `remaining`."""
 
     node: str
     incarnation: int

@@ -1,7 +1,7 @@
 """The records that the state machine keeps, and what each state of a run means.
 
-Every value in LMDB is one format-version byte followed by msgpack of one of these (array-like: a new field goes to the end,
-with a default). Times are unix milliseconds (UTC) unless a name says otherwise.
+Every value in LMDB is one format-version byte followed by msgpack of one of these (array-like: a new field goes to the
+end, with a default). Times are unix milliseconds (UTC) unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class Attempt(Record, frozen=True, kw_only=True):
 class Run(Record, frozen=True, kw_only=True):
     """One run of a job (or, in state skipped, a range of ticks that were not run and why).
 
-    `run_id` is the text of its key: due_ms as 12 hex digits, '-', job id, and for kinds other than `scheduled` '-' + the
-    kind's first letter + nonce. Time-ordered, unique per (job, due) for scheduled runs."""
+    `run_id` is the text of its key: due_ms as 12 hex digits, '-', job id, and for kinds other than `scheduled` '-' +
+    the kind's first letter + nonce. Time-ordered, unique per (job, due) for scheduled runs."""
 
     run_id: str
     job_id: str
