@@ -1,8 +1,8 @@
 """The commands of the log, their replies and the events of applying them.
 
 A command is one format-version byte followed by tagged msgpack. Each is idempotent or a compare-and-set; each carries
-what its proposer decided (ids, times, jitter, the next instants), and `now_ms`, the proposer's wall clock. A bad command
-is a value in the reply, never an exception.
+what its proposer decided (ids, times, jitter, the next instants), and `now_ms`, the proposer's wall clock. A bad
+command is a value in the reply, never an exception.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=Tr
 class PutJob(Command, frozen=True, kw_only=True, tag="put_job"):
     """Create (expected_version 0) or replace (expected_version = the current one) a job.
 
-    `job.version` must be expected_version + 1. An idempotency key (scoped to the team) with the same body digest answers
-    the first job again (`existing`); with another digest it is refused (`idempotency_conflict`)."""
+    `job.version` must be expected_version + 1. An idempotency key (scoped to the team) with the same body digest
+    answers the first job again (`existing`); with another digest it is refused (`idempotency_conflict`)."""
 
     job: Job
     expected_version: int = 0
@@ -149,8 +149,8 @@ class RenewSession(Command, frozen=True, kw_only=True, tag="renew_session"):
 
 class ExpireSession(Command, frozen=True, kw_only=True, tag="expire_session"):
     """End a session: the leader saw no renewal newer than `renewal` for a TTL, or the node itself leaves (its own last
-    renewal). Refused if a newer renewal was applied. Gives back up to REAP_SLICE_MAX claims; repeat while the reply says
-    `remaining`."""
+    renewal). Refused if a newer renewal was applied. Gives back up to REAP_SLICE_MAX claims; repeat while the reply
+    says `remaining`."""
 
     node: str
     incarnation: int
