@@ -29,3 +29,17 @@ class OutcomeUnknown(LogError):
     """No result in time: the command may have been committed, or may be yet."""
 
     definite = False
+
+
+class LogRefused(LogError):
+    """The log does not start: another cluster's or node's data, a format that is not ours, another version of the library."""
+
+
+class MessageRefused(LogError):
+    """A peer's message that no member of this version sends; nothing of it was used. Its connection should be closed."""
+
+
+class LogBroken(LogError):
+    """A broken invariant, or an error in the middle of a tick: the process must end; nothing of the tick may be committed."""
+
+    definite = False

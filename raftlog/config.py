@@ -1,0 +1,103 @@
+"""The settings of the log. `RaftConfig` must be the same on every node; `Identity` says which node this is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaftConfig:
+    """Times in seconds, sizes in bytes. `validate()` checks the relations; a node calls it before it starts."""
+
+    heartbeat_s: float = 0.1
+    """The leader's silence is at most this long."""
+    election_min_s: float = 0.6
+    """A follower that hears no leader stands after a random time between this and `election_max_s`."""
+    election_max_s: float = 1.2
+    leader_fallback_s: float = 1.5
+    """A leader that no majority answered for this long steps down (a one-way failure keeps it no longer than this)."""
+    connection_timeout_s: float = 4.0
+    """A connection on which nothing was heard for this long is closed."""
+    retry_s: float = 0.7
+    """A proposal or barrier without a result is sent again after this time, under the same id."""
+    apply_slice_s: float = 0.03
+    """Applying pauses after this long, so that heartbeats never starve."""
+    tick_wait_max_s: float = 0.1
+    """The longest time between two steps, whatever the timers say."""
+
+    command_bytes_max: int = 240 * 1024
+    """One command; it fits an envelope."""
+    envelope_bytes_max: int = 256 * 1024
+    """One log entry: an envelope of commands."""
+    envelope_commands_max: int = 1024
+    append_batch_bytes: int = MIB
+    """Entries of one append_entries, passed by at most one entry. Larger than an envelope: entries are never split."""
+    in_flight_bytes_max: int = 4 * MIB
+    """Entries sent to one follower that it has not answered."""
+    result_bytes_max: int = MIB
+    """Replies of one forwarded proposal; a larger result is not sent, the proposer answers from its own apply."""
+    journal_cache_bytes: int = 16 * MIB
+    """Recent entries kept in memory, so that followers which keep up cost no reads."""
+
+    proposals_in_flight_max: int = 6
+    """Proposals of one client under way at once: enough to fill the pipe, few enough to make groups."""
+    proposals_waiting_max: int = 20_000
+    """Commands waiting in a client to be packed."""
+    proposals_pending_max: int = 64
+    """Local proposals that a node keeps until their result."""
+    forwarded_waiting_max: int = 1024
+    """Proposals of others that wait in a leader for its next step; further ones are dropped and sent again by their node."""
+    barriers_pending_max: int = 4096
+    """Local barriers waiting in a node."""
+
+    def validate(self) -> None:
+        """Raises ValueError naming the relation that does not hold."""
+        for holds, relation in self._relations():
+            if not holds:
+                raise ValueError(f"the log's settings do not fit: {relation}")
+
+    def _relations(self) -> list[tuple[bool, str]]:
+        return [
+            (self.heartbeat_s > 0, "heartbeat_s > 0"),
+            (self.election_min_s > 3 * self.heartbeat_s, "election_min_s > 3 x heartbeat_s"),
+            (self.election_max_s > self.election_min_s, "election_max_s > election_min_s"),
+            (self.leader_fallback_s > 3 * self.heartbeat_s, "leader_fallback_s > 3 x heartbeat_s"),
+            (self.leader_fallback_s <= 3.0, "leader_fallback_s <= 3: a cut-off leader must not keep its role"),
+            (self.connection_timeout_s >= self.election_max_s, "connection_timeout_s >= election_max_s"),
+            (self.retry_s > self.heartbeat_s, "retry_s > heartbeat_s"),
+            (0 < self.apply_slice_s < self.heartbeat_s, "0 < apply_slice_s < heartbeat_s"),
+            (0 < self.tick_wait_max_s <= self.election_min_s, "0 < tick_wait_max_s <= election_min_s"),
+            (self.command_bytes_max + 1024 <= self.envelope_bytes_max, "a command and its header fit an envelope"),
+            (self.envelope_bytes_max < self.append_batch_bytes, "envelope_bytes_max < append_batch_bytes"),
+            (self.append_batch_bytes < self.in_flight_bytes_max, "append_batch_bytes < in_flight_bytes_max"),
+            (self.envelope_commands_max >= 1, "envelope_commands_max >= 1"),
+            (0 < self.proposals_in_flight_max <= self.proposals_pending_max, "in flight <= pending proposals"),
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """Who this node is. Its store remembers cluster and node and refuses to start as another."""
+
+    node: str
+    members: tuple[str, ...]
+    """Ids of all voting nodes, this one among them."""
+    cluster_id: str
+    bootstrap: bool = False
+    """This node belongs to the cluster's first start. An empty store without it neither votes nor stands until it has
+    caught up: under its old id it may have promised things that the lost store knew."""
+
+    def validate(self) -> None:
+        """Raises ValueError: the node must be a member, ids must be distinct."""
+        if self.node not in self.members:
+            raise ValueError(f"node {self.node!r} is not among the members {', '.join(self.members)}")
+        if len(set(self.members)) != len(self.members):
+            raise ValueError("two members carry the same id")
+        if not self.cluster_id:
+            raise ValueError("the cluster id is empty")
+
+    @property
+    def majority(self) -> int:
+        return len(self.members) // 2 + 1

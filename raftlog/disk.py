@@ -1,0 +1,86 @@
+"""The LMDB environment that log, term, vote and state share, and the one write transaction of a tick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import lmdb
+
+MAP_BYTES = 64 * 1024**3
+"""Address space, not disk: the file is sparse and grows with what is written."""
+DATABASES_MAX = 64
+READERS_MAX = 512
+
+
+class Disk(Protocol):
+    """Where a node keeps everything. The transaction is begun by its first use and ends with `commit` or `abort`."""
+
+    @property
+    def environment(self) -> Any:
+        """The lmdb.Environment (to open named databases, and for readers)."""
+        ...
+
+    @property
+    def transaction(self) -> Any:
+        """The write transaction of this tick."""
+        ...
+
+    def database(self, name: str) -> Any:
+        """The handle of a named database, made if it is missing. Not while a transaction is open."""
+        ...
+
+    def commit(self) -> None:
+        """Make everything since the last commit durable. Costs no fsync if nothing was written."""
+        ...
+
+    def abort(self) -> None:
+        """Forget everything since the last commit."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LmdbDisk:
+    """A Disk on an LMDB directory. `synchronous=False` leaves syncing to the operating system: for simulators, where a crash
+    is an abort."""
+
+    def __init__(self, path: Path, *, map_bytes: int = MAP_BYTES, synchronous: bool = True) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self.environment: Any = lmdb.open(
+            str(path),
+            map_size=map_bytes,
+            max_dbs=DATABASES_MAX,
+            max_readers=READERS_MAX,
+            sync=synchronous,
+            metasync=synchronous,
+            writemap=False,
+        )
+        self._transaction: Any = None
+        self._databases: dict[str, Any] = {}
+
+    @property
+    def transaction(self) -> Any:
+        if self._transaction is None:
+            self._transaction = self.environment.begin(write=True)
+        return self._transaction
+
+    def database(self, name: str) -> Any:
+        if name not in self._databases:
+            assert self._transaction is None, "databases are opened between transactions"
+            self._databases[name] = self.environment.open_db(name.encode())
+        return self._databases[name]
+
+    def commit(self) -> None:
+        if self._transaction is not None:
+            transaction, self._transaction = self._transaction, None
+            transaction.commit()
+
+    def abort(self) -> None:
+        if self._transaction is not None:
+            transaction, self._transaction = self._transaction, None
+            transaction.abort()
+
+    def close(self) -> None:
+        self.abort()
+        self.environment.close()
