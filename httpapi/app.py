@@ -1,0 +1,36 @@
+"""The HTTP application of one node: routes and what surrounds them. It is told a Scheduler and knows no more."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from httpapi.guard import Guard
+from httpapi.middleware import REQUESTS_MAX, bounded, guarded, harden, logged, problems
+from httpapi.routes_cluster import ClusterRoutes
+from httpapi.routes_jobs import JobRoutes
+from httpapi.routes_log import LogRoutes
+from httpapi.routes_runs import RunRoutes
+from node.interface import Scheduler
+
+
+def build_app(
+    scheduler: Scheduler,
+    *,
+    node: str = "",
+    address: str = "127.0.0.1:8101",
+    access_log: bool = False,
+    requests_max: int = REQUESTS_MAX,
+) -> web.Application:
+    """The API over `scheduler`. `node` is this node's id (so that it never asks itself for a log), `address` the
+    'host:port' that it listens on: on loopback, requests with a foreign Host header are refused (guard.py).
+
+    Run it with `web.AppRunner(app, access_log=None)`: `access_log=True` here logs structured records instead."""
+    middlewares = [logged()] if access_log else []
+    middlewares += [problems(), guarded(Guard(address)), bounded(requests_max)]
+    app = web.Application(middlewares=middlewares)
+    app.add_routes(JobRoutes(scheduler).table())
+    app.add_routes(RunRoutes(scheduler).table())
+    app.add_routes(LogRoutes(scheduler, node=node).table())
+    app.add_routes(ClusterRoutes(scheduler).table())
+    app.on_response_prepare.append(harden)
+    return app

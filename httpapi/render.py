@@ -1,0 +1,160 @@
+"""Records → the JSON of the API: field names, their order, and times as RFC 3339 UTC with milliseconds."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from node.interface import Attempt, ClusterView, Job, JobCreated, JobView, NodeView, Preview, Run
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+
+def instant(unix_ms: int) -> str:
+    """Unix milliseconds as RFC 3339 UTC: '2026-11-30T01:00:00.000Z'."""
+    moment = datetime.datetime.fromtimestamp(unix_ms // 1000, datetime.UTC).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='seconds')}.{unix_ms % 1000:03d}Z"
+
+
+def instant_or_null(unix_ms: int | None) -> str | None:
+    return None if unix_ms is None else instant(unix_ms)
+
+
+def job_created(created: JobCreated) -> Json:
+    return {
+        "job_id": created.job_id,
+        "next_run_at": instant_or_null(created.next_run_ms),
+        "version": created.version,
+    }
+
+
+def job(view: JobView) -> Json:
+    """Every field of the draft with its value, then what the cluster added."""
+    record = view.job
+    return {
+        "job_id": record.job_id,
+        "name": record.name,
+        "team": record.team,
+        "schedule": _schedule(record),
+        "run_at": instant_or_null(record.run_at_ms),
+        "tz": record.tz,
+        "target": msgspec.to_builtins(record.target),
+        "args": msgspec.json.decode(record.args),
+        "timeout_s": record.timeout_s,
+        "max_retries": record.max_retries,
+        "backoff_base_s": record.backoff_base_s,
+        "backoff_multiplier": record.backoff_multiplier,
+        "backoff_max_s": record.backoff_max_s,
+        "backoff_jitter": record.backoff_jitter,
+        "priority": record.priority,
+        "overlap_policy": record.overlap_policy,
+        "misfire_policy": record.misfire_policy,
+        "misfire_grace_s": record.misfire_grace_s,
+        "jitter_s": record.jitter_s,
+        "dst_gap": record.dst_gap,
+        "dst_fold": record.dst_fold,
+        "starts_at": instant_or_null(record.starts_at_ms),
+        "ends_at": instant_or_null(record.ends_at_ms),
+        "labels": record.labels,
+        "version": record.version,
+        "next_run_at": instant_or_null(view.next_run_ms),
+        "created_at": instant(record.created_ms),
+        "updated_at": instant(record.updated_ms),
+    }
+
+
+def _schedule(record: Job) -> str | list[str] | None:
+    if not record.expressions:
+        return None
+    return record.expressions[0] if len(record.expressions) == 1 else list(record.expressions)
+
+
+def run(record: Run) -> Json:
+    """The run of API.md's example. What follows `log_url` is there only when it says something: `retry_at` of a run
+    that waits for its next attempt, `until_at` and `count` of a range of skipped ticks."""
+    body: Json = {
+        "run_id": record.run_id,
+        "job_id": record.job_id,
+        "team": record.team,
+        "kind": record.kind.value,
+        "state": record.state.value,
+        "due_at": instant(record.due_ms),
+        "release_at": instant(record.release_ms),
+        "started_at": instant_or_null(record.started_ms),
+        "finished_at": instant_or_null(record.finished_ms),
+        "attempt": record.attempt,
+        "node": record.node,
+        "fence_token": record.token,
+        "reason": record.reason,
+        "job_version": record.job_version,
+        "attempts": [_attempt(one) for one in record.attempts],
+        "log_url": f"/v1/runs/{record.run_id}/log",
+    }
+    if record.retry_at_ms is not None:
+        body["retry_at"] = instant(record.retry_at_ms)
+    if record.until_ms is not None:
+        body["until_at"] = instant(record.until_ms)
+        body["count"] = record.count
+    return body
+
+
+def _attempt(record: Attempt) -> Json:
+    body: Json = {
+        "attempt": record.attempt,
+        "node": record.node,
+        "outcome": record.outcome.value,
+        "status": record.status,
+        "started_at": instant_or_null(record.started_ms),
+        "finished_at": instant_or_null(record.finished_ms),
+    }
+    if record.detail is not None:
+        body["detail"] = record.detail
+    return body
+
+
+def cluster(view: ClusterView) -> Json:
+    return {
+        "cluster_id": view.cluster_id,
+        "node": view.node,
+        "leader": view.leader,
+        "term": view.term,
+        "applied_index": view.applied_index,
+        "quorum": view.quorum,
+        "tzdata": view.tzdata,
+        "nodes": [_node(one) for one in view.nodes],
+    }
+
+
+def _node(view: NodeView) -> Json:
+    return {
+        "node": view.node,
+        "http": view.http,
+        "raft": view.raft,
+        "role": view.role,
+        "live": view.live,
+        "buckets": view.buckets,
+        "running": view.running,
+        "slots": view.slots,
+        "applied_index": view.applied_index,
+        "skew_s": view.skew_s,
+        "version": view.version,
+    }
+
+
+def preview(view: Preview, *, schedule: Iterable[str], tz: str) -> Json:
+    return {
+        "schedule": list(schedule),
+        "tz": tz,
+        "description": view.description,
+        "ticks": [instant(tick_ms) for tick_ms in view.ticks_ms],
+        "special": list(view.special),
+        "jitter_s": view.jitter_ms / 1000,
+    }
+
+
+def page(items: Iterable[T], next_cursor: str | None, render_item: Callable[[T], Json]) -> Json:
+    return {"items": [render_item(item) for item in items], "next_cursor": next_cursor}

@@ -1,0 +1,53 @@
+"""Runs: the history of a job, and single runs."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from httpapi import render
+from httpapi.answers import json_response, read_headers
+from httpapi.parsing import identifier
+from httpapi.query import Query
+from node.interface import Scheduler
+
+
+class RunRoutes:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/v1/jobs/{job_id:[^/:]+}/runs", self.list_runs),
+            web.get("/v1/runs/{run_id:[^/:]+}", self.show),
+        ]
+
+    async def list_runs(self, request: web.Request) -> web.Response:
+        """Newest first. `from` is inclusive, `to` is not; both mean the due time."""
+        query = Query(request, ("state", "from", "to", "limit", "cursor", "consistency"))
+        states, from_ms, to_ms = query.states(), query.instant_ms("from"), query.instant_ms("to")
+        limit, cursor, consistency = query.limit(), query.cursor(), query.consistency()
+        if from_ms is not None and to_ms is not None and from_ms > to_ms:
+            query.refuse("to", "is before from")
+        query.done()
+        page = await self._scheduler.runs_of_job(
+            identifier(request, "job_id", "job"),
+            states=states,
+            from_ms=_since_epoch(from_ms),
+            to_ms=_since_epoch(to_ms),
+            limit=limit,
+            cursor=cursor,
+            consistency=consistency,
+        )
+        return json_response(render.page(page.items, page.next_cursor, render.run), headers=read_headers(page.read))
+
+    async def show(self, request: web.Request) -> web.Response:
+        query = Query(request, ("consistency",))
+        consistency = query.consistency()
+        query.done()
+        run, read = await self._scheduler.run(identifier(request, "run_id", "run"), consistency=consistency)
+        return json_response(render.run(run), headers=read_headers(read))
+
+
+def _since_epoch(unix_ms: int | None) -> int | None:
+    # No run was ever due before 1970, and the keys of runs know no negative times.
+    return None if unix_ms is None else max(unix_ms, 0)
