@@ -48,7 +48,7 @@ class RaftConfig:
     proposals_pending_max: int = 64
     """Local proposals that a node keeps until their result."""
     forwarded_waiting_max: int = 1024
-    """Proposals of others that wait in a leader for its next step; further ones are dropped and sent again by their node."""
+    """Proposals of others that wait for a leader's next step; further ones are dropped, their node sends them again."""
     barriers_pending_max: int = 4096
     """Local barriers waiting in a node."""
 

@@ -42,8 +42,8 @@ class Disk(Protocol):
 
 
 class LmdbDisk:
-    """A Disk on an LMDB directory. `synchronous=False` leaves syncing to the operating system: for simulators, where a crash
-    is an abort."""
+    """A Disk on an LMDB directory. `synchronous=False` leaves syncing to the operating system: for simulators, where a
+    crash is an abort."""
 
     def __init__(self, path: Path, *, map_bytes: int = MAP_BYTES, synchronous: bool = True) -> None:
         path.mkdir(parents=True, exist_ok=True)

@@ -32,14 +32,14 @@ class OutcomeUnknown(LogError):
 
 
 class LogRefused(LogError):
-    """The log does not start: another cluster's or node's data, a format that is not ours, another version of the library."""
+    """The log does not start: the data of another cluster or node, an unknown format, another version of the library."""
 
 
 class MessageRefused(LogError):
-    """A peer's message that no member of this version sends; nothing of it was used. Its connection should be closed."""
+    """A peer's message that no member of this version sends. Nothing of it was used; close its connection."""
 
 
 class LogBroken(LogError):
-    """A broken invariant, or an error in the middle of a tick: the process must end; nothing of the tick may be committed."""
+    """A broken invariant, or an error in the middle of a tick: the process must end, the tick is not committed."""
 
     definite = False

@@ -1,4 +1,4 @@
-"""One node of the replicated log, sans-IO: inputs in, `step()`, a `Ready` of values out. No socket, thread or clock in here.
+"""One node of the replicated log, sans-IO: inputs in, `step()`, a `Ready` of values out. No socket, thread or clock.
 
 A driver's tick:
     node.peer_connected / peer_disconnected / receive / propose / barrier ...    (any number of inputs)
@@ -9,11 +9,12 @@ A driver's tick:
     hand out ready.results, ready.barriers, ready.events, ready.status
 and the next tick begins with an input, or at `next_deadline()` at the latest. Steps and commits alternate.
 An exception from anything but `propose` (CommandTooLarge, LogOverloaded), `barrier` (LogOverloaded) and `receive`
-(MessageRefused: close that connection) means that the process must end at once: the node is broken, refuses every further
-call with LogBroken, and its open transaction is aborted.
+(MessageRefused: close that connection) means that the process must end at once: the node is broken, refuses every
+further call with LogBroken, and its open transaction is aborted.
 
 Messages between nodes are dicts of msgpack types. Field types: int unless said otherwise.
-    append_entries  term, commit_index, prevLogIdx, prevLogTerm, entries: [[payload: bytes, index, term], ...], seq, last_index
+    append_entries  term, commit_index, prevLogIdx, prevLogTerm, entries: [[payload: bytes, index, term], ...],
+                    seq, last_index
     next_node_idx   term, next_node_idx, reset: bool, success: bool, seq     (the answer; seq echoes the append's)
     request_vote    term, last_log_index, last_log_term
     response_vote   term
@@ -54,16 +55,16 @@ class Result(NamedTuple):
 
 
 class BarrierPassed(NamedTuple):
-    """Everything acknowledged before `barrier(barrier_id)` is at or below `index`, and this node has committed it."""
+    """Everything acknowledged before `barrier(barrier_id)` is at or below `read_index`, which this node has committed."""
 
     barrier_id: int
-    index: int
+    read_index: int
 
 
 class AppliedEvents(NamedTuple):
-    """Events of one topic that applying the entry at `index` gave."""
+    """Events of one topic that applying the entry at `applied_index` gave."""
 
-    index: int
+    applied_index: int
     topic: str
     bodies: Sequence[bytes]
 
@@ -111,8 +112,8 @@ class RaftNode:
         raise NotImplementedError
 
     def peer_connected(self, peer: str) -> int:
-        """A connection to a member was established, replacing any older one: messages of an older one are dropped from now
-        on. Returns the connection's number, to be named in `receive` and `peer_disconnected`."""
+        """A connection to a member was established, replacing any older one: messages of an older one are dropped from
+        now on. Returns the connection's number, to be named in `receive` and `peer_disconnected`."""
         raise NotImplementedError
 
     def peer_disconnected(self, peer: str, *, connection: int) -> None:
@@ -126,8 +127,8 @@ class RaftNode:
         raise NotImplementedError
 
     def propose(self, proposal: Proposal) -> None:
-        """Take in a local proposal (proposal.node is this node). It is kept and sent again, under the same id, until its
-        result comes in a Ready or it is cancelled. Repeating a pending one does nothing.
+        """Take in a local proposal (proposal.node is this node). It is kept and sent again, under the same id, until
+        its result comes in a Ready or it is cancelled. Repeating a pending one does nothing.
 
         Raises CommandTooLarge or LogOverloaded (`proposals_pending_max`); both definite: it was not taken in."""
         raise NotImplementedError
