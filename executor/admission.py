@@ -73,8 +73,16 @@ def _url_fault(text: str, allow_link_local: bool) -> str | None:
         return "must begin with http:// or https://"
     if not host or not url.port:
         return "names no host; write an absolute URL such as https://example.com/hook"
-    address = literal_address(host)
-    return None if address is None or allow_link_local else refusal(address)
+    return _address_fault(host, literal_address(host), allow_link_local)
+
+
+def _address_fault(host: str, address: str | None, allow_link_local: bool) -> str | None:
+    if address is None:
+        return None
+    refused = None if allow_link_local else refusal(address)
+    if refused is None and ":" not in host and host != address:
+        return f"spells an address in an unusual way; write {address}"
+    return refused
 
 
 def _check_headers(headers: Mapping[str, str]) -> Iterator[Fault]:

@@ -5,10 +5,11 @@ Never a traceback, and never the URL as it is: its query, its user part or a hea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from ssl import SSLCertVerificationError
+from ssl import SSLCertVerificationError, SSLError
 
 import aiohttp
 from yarl import URL
@@ -96,7 +97,11 @@ def _describe(error: BaseException) -> str:
 def _os_reason(error: OSError) -> str:
     if isinstance(error, AddressRefused):
         return str(error)
-    return error.strerror or getattr(error, "reason", None) or str(error)
+    if isinstance(error, SSLError):
+        return error.reason or str(error)
+    if error.errno is not None and error.errno > 0:  # a look-up's errors are negative, and their text is the better one
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 def _certificate_reason(error: aiohttp.ClientConnectorCertificateError) -> str:
