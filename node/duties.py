@@ -1,0 +1,140 @@
+"""What the leader's node does for the cluster: it ends the sessions of the dead and keeps every bucket owned.
+
+`step(now_s, view, results) -> commands`, called a few times a second beside the log's leader, with CLOCK_BOOTTIME.
+Every command is a compare-and-set, so two nodes that both believe they lead can do no harm.
+
+A session is judged by how long THIS node has not seen its renewal number rise. That only means something while this
+node looks: a new leader, or one that stalled, first grants everybody a full TTL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from node.buckets import plan_moves
+from node.config import ClusterSettings
+from statemachine.commands import AssignBuckets, ExpireSession
+from statemachine.records import BucketOwner, Session
+
+DUTY_AGAIN_AFTER_S = 2.0
+"""How long a duty that was proposed waits for its result before it is proposed again."""
+
+
+class DutiesView(Protocol):
+    """What the duties look at: a snapshot of the state."""
+
+    def sessions(self) -> Sequence[Session]:
+        """The last session of every node, live or not."""
+        ...
+
+    def bucket_owners(self) -> Sequence[BucketOwner]:
+        """The owner of bucket 0, 1, … up to the last."""
+        ...
+
+    def ended_sessions(self) -> Sequence[tuple[str, int]]:
+        """(node, incarnation) of the ended sessions that still have claims to be given back."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DutyDone:
+    """A proposed duty got its result, or failed: it may be looked at again."""
+
+    duty: tuple[str, str, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Duty:
+    """A command to propose, and the name to report its end with."""
+
+    name: tuple[str, str, int]
+    command: ExpireSession | AssignBuckets
+
+
+@dataclass(slots=True)
+class _Sighting:
+    incarnation: int
+    renewal: int
+    seen_s: float
+
+
+class LeaderDuties:
+    """Remembers when it saw which renewal. Call `step` only while this node leads; `stand_down` when it does not."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._settings = settings
+        self._sightings: dict[str, _Sighting] = {}
+        self._last_step_s: float | None = None
+        self._proposed: dict[tuple[str, str, int], float] = {}
+
+    def stand_down(self) -> None:
+        """This node does not lead: what it saw is worth nothing when it leads again."""
+        self._sightings.clear()
+        self._proposed.clear()
+        self._last_step_s = None
+
+    def step(self, now_s: float, now_ms: int, view: DutiesView, results: Sequence[DutyDone] = ()) -> list[Duty]:
+        """Look at the sessions and buckets, and say what is to be proposed. `now_ms` is the wall clock, for the
+        stamps."""
+        for result in results:
+            self._proposed.pop(result.duty, None)
+        if self._last_step_s is None or now_s - self._last_step_s > self._settings.grant_after_stall_s:
+            self._sightings.clear()
+        self._last_step_s = now_s
+        live = [session for session in view.sessions() if session.live]
+        self._look(now_s, live)
+        duties = self._expire_the_dead(now_s, now_ms, live)
+        duties += self._reap_the_ended(now_ms, view)
+        duties += self._assign(now_s, now_ms, live, view)
+        return [duty for duty in duties if self._claim(duty.name, now_s)]
+
+    def _look(self, now_s: float, live: Sequence[Session]) -> None:
+        for session in live:
+            seen = self._sightings.get(session.node)
+            if seen is None or (seen.incarnation, seen.renewal) != (session.incarnation, session.renewal):
+                self._sightings[session.node] = _Sighting(session.incarnation, session.renewal, now_s)
+
+    def silent_s(self, now_s: float, node: str) -> float:
+        """How long this leader has watched the node without a renewal."""
+        seen = self._sightings.get(node)
+        return 0.0 if seen is None else now_s - seen.seen_s
+
+    def _expire_the_dead(self, now_s: float, now_ms: int, live: Sequence[Session]) -> list[Duty]:
+        return [
+            _expire(now_ms, session.node, session.incarnation, session.renewal)
+            for session in live
+            if self.silent_s(now_s, session.node) >= self._settings.session_ttl_s
+        ]
+
+    def _reap_the_ended(self, now_ms: int, view: DutiesView) -> list[Duty]:
+        """An ended session may have had more claims than one command gives back."""
+        renewals = {(session.node, session.incarnation): session.renewal for session in view.sessions()}
+        return [
+            _expire(now_ms, node, incarnation, renewals.get((node, incarnation), 0))
+            for node, incarnation in view.ended_sessions()
+        ]
+
+    def _assign(self, now_s: float, now_ms: int, live: Sequence[Session], view: DutiesView) -> list[Duty]:
+        nodes = [
+            session.node
+            for session in live
+            if not session.draining and self.silent_s(now_s, session.node) < self._settings.suspect_after_s
+        ]
+        moves = plan_moves(view.bucket_owners(), nodes)
+        if not moves:
+            return []
+        return [Duty(name=("assign", "", 0), command=AssignBuckets(now_ms=now_ms, moves=moves))]
+
+    def _claim(self, name: tuple[str, str, int], now_s: float) -> bool:
+        """One proposal of a duty at a time: its effect shows in the view only after its commit."""
+        if now_s < self._proposed.get(name, float("-inf")) + DUTY_AGAIN_AFTER_S:
+            return False
+        self._proposed[name] = now_s
+        return True
+
+
+def _expire(now_ms: int, node: str, incarnation: int, renewal: int) -> Duty:
+    command = ExpireSession(now_ms=now_ms, node=node, incarnation=incarnation, renewal=renewal)
+    return Duty(name=("expire", node, incarnation), command=command)
