@@ -1,10 +1,20 @@
 """Nodes run on uvloop, whose errors and transports differ from asyncio's: what holds must hold on both."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
+import pytest
 import uvloop
+
+from executor.http import HttpExecutor
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[HttpExecutor]:
+    made = HttpExecutor()
+    yield made
+    await made.close()
