@@ -37,9 +37,10 @@ def problems() -> Middleware:
             return _from_aiohttp(request, refusal)
         except (HttpProcessingError, web.RequestPayloadError) as fault:
             return problem_response(Malformed(f"The body cannot be read: {fault}"), method=request.method)
-        except ConnectionError:
-            raise  # the client has gone; aiohttp drops the connection, and there is nobody to tell
         except Exception as fault:
+            if isinstance(fault, ConnectionError) and (request.transport is None or request.transport.is_closing()):
+                # The client has gone: nobody to tell, and nothing of ours to mend.
+                return problem_response(Malformed("The connection closed before the request was read."), method="GET")
             return _unexpected(request, fault)
 
     return middleware

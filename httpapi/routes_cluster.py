@@ -8,7 +8,7 @@ from httpapi import render
 from httpapi.answers import APPLIED_INDEX_HEADER, json_response
 from httpapi.parsing import IDENTIFIER_LENGTH_MAX
 from httpapi.query import Query
-from node.interface import PREVIEW_TICKS_MAX, SCHEDULES_MAX, Scheduler, Unavailable
+from node.interface import PREVIEW_TICKS_MAX, SCHEDULES_MAX, FieldError, Invalid, Scheduler, Unavailable
 
 PREVIEW_TICKS_DEFAULT = 10
 ZONE_LENGTH_MAX = 64
@@ -53,6 +53,8 @@ class ClusterRoutes:
 
     async def _schedule_of(self, job_id: str, tz: str | None) -> tuple[list[str], str]:
         view, _ = await self._scheduler.job(job_id)
+        if not view.job.expressions:
+            raise Invalid(errors=[FieldError(path="job_id", message="has no schedule: it runs once")])
         return list(view.job.expressions), tz or view.job.tz
 
     async def healthz(self, request: web.Request) -> web.Response:

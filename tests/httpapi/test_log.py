@@ -1,0 +1,123 @@
+"""The log of an attempt: from this node, from another one, and never round in circles."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from httpapi.app import build_app
+from node.interface import Attempt, AttemptOutcome, HttpTarget, JobDraft, Run, RunLog
+from tests.httpapi.twin import NOW_MS, Twin
+
+
+@dataclass
+class Pair:
+    """Two nodes that know the same runs; each keeps only its own logs."""
+
+    twins: dict[str, Twin]
+    clients: dict[str, TestClient]
+
+    async def run_on(self, node: str) -> Run:
+        draft = JobDraft(name="a", schedule="@every 5s", target=HttpTarget(url="https://a.example"))
+        for twin in self.twins.values():
+            job_id = (await twin.create_job(draft)).job_id
+            run = twin.fire(job_id, NOW_MS)
+        attempt = Attempt(attempt=1, node=node, outcome=AttemptOutcome.SUCCEEDED, status=200)
+        run = msgspec.structs.replace(run, node=node, attempts=(attempt,))
+        for twin in self.twins.values():
+            twin.put_run(run)
+        return run
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    twins = {node: Twin(node=node) for node in ("n1", "n2")}
+    servers = {node: TestServer(build_app(twin, node=node)) for node, twin in twins.items()}
+    for server in servers.values():
+        await server.start_server()
+    for twin in twins.values():
+        twin.addresses = {node: f"127.0.0.1:{server.port}" for node, server in servers.items()}
+    clients = {node: TestClient(server) for node, server in servers.items()}
+    yield Pair(twins=twins, clients=clients)
+    for client in clients.values():
+        await client.close()
+
+
+@pytest.mark.parametrize("asked", ["n1", "n2"])
+async def test_any_node_shows_the_log(pair: Pair, asked: str) -> None:
+    run = await pair.run_on("n2")
+    pair.twins["n2"].logs[run.run_id, 1] = RunLog(attempt=1, output="grüße\n".encode(), truncated=True)
+    for query in ("", "?attempt=1"):
+        answer = await pair.clients[asked].get(f"/v1/runs/{run.run_id}/log{query}")
+        assert (answer.status, await answer.text()) == (200, "grüße\n")
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert answer.headers["Horae-Attempt"] == "1"
+        assert answer.headers["Horae-Log-Truncated"] == "true"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_output_that_is_no_text_is_passed_as_it_is(pair: Pair) -> None:
+    run = await pair.run_on("n2")
+    output = bytes(range(256)) * 256
+    pair.twins["n2"].logs[run.run_id, 1] = RunLog(attempt=1, output=output, truncated=False)
+    assert await (await pair.clients["n1"].get(f"/v1/runs/{run.run_id}/log")).read() == output
+
+
+@pytest.mark.parametrize("asked", ["n1", "n2"])
+async def test_a_log_that_nobody_has_is_not_found(pair: Pair, asked: str) -> None:
+    run = await pair.run_on("n2")
+    answer = await pair.clients[asked].get(f"/v1/runs/{run.run_id}/log")
+    assert (answer.status, answer.content_type) == (404, "application/problem+json")
+
+
+async def test_an_attempt_that_never_was_is_not_found(pair: Pair) -> None:
+    run = await pair.run_on("n2")
+    assert (await pair.clients["n1"].get(f"/v1/runs/{run.run_id}/log?attempt=9")).status == 404
+
+
+async def test_two_nodes_that_point_at_each_other_do_not_loop(pair: Pair) -> None:
+    run = await pair.run_on("n2")
+    # n2 believes that n1 has it, as after a botched restore.
+    pair.twins["n2"].put_run(
+        msgspec.structs.replace(run, attempts=(msgspec.structs.replace(run.attempts[0], node="n1"),))
+    )
+    answer = await pair.clients["n1"].get(f"/v1/runs/{run.run_id}/log")
+    assert answer.status == 404
+
+
+async def test_a_node_that_has_gone_is_named(pair: Pair) -> None:
+    run = await pair.run_on("n2")
+    del pair.twins["n1"].addresses["n2"]
+    answer = await pair.clients["n1"].get(f"/v1/runs/{run.run_id}/log")
+    assert answer.status == 502
+    assert "n2" in (await answer.json())["detail"]
+
+
+async def test_a_node_that_does_not_answer_is_named(pair: Pair) -> None:
+    run = await pair.run_on("n2")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        pair.twins["n1"].addresses["n2"] = f"127.0.0.1:{closed.getsockname()[1]}"
+    answer = await pair.clients["n1"].get(f"/v1/runs/{run.run_id}/log")
+    assert answer.status == 502
+    assert "n2" in (await answer.json())["detail"]
+
+
+async def test_an_endless_answer_of_a_node_is_cut_off(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("httpapi.routes_log.PEER_BYTES_MAX", 1000)
+    run = await pair.run_on("n2")
+    app = web.Application()
+
+    async def flood(request: web.Request) -> web.Response:
+        return web.Response(body=b"x" * 2000)
+
+    app.router.add_get("/{path:.*}", flood)
+    async with TestServer(app) as server:
+        pair.twins["n1"].addresses["n2"] = f"127.0.0.1:{server.port}"
+        answer = await pair.clients["n1"].get(f"/v1/runs/{run.run_id}/log")
+        assert answer.status == 502

@@ -1,0 +1,92 @@
+"""What the in-memory scheduler checks and computes: drafts, zones, ticks of ordinary schedules, cursors."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import zoneinfo
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+from croniter import croniter
+
+from executor.admission import check_target
+from node.interface import ARGS_BYTES_MAX, NAME_LENGTH_MAX, FieldError, Invalid, JobDraft, Malformed
+
+Faults = Iterator[tuple[str, str]]
+
+
+def check(*faults: Faults) -> None:
+    found = [FieldError(path=path, message=message) for some in faults for path, message in some]
+    if found:
+        raise Invalid(errors=found)
+
+
+def draft_faults(draft: JobDraft) -> Faults:
+    if not draft.name or len(draft.name) > NAME_LENGTH_MAX:
+        yield "name", f"must have 1 to {NAME_LENGTH_MAX} characters"
+    if (draft.schedule is None) == (draft.run_at is None):
+        yield "schedule", "give exactly one of schedule and run_at"
+    yield from schedule_faults(expressions_of(draft))
+    yield from check_target(msgspec.to_builtins(draft.target))
+    if isinstance(draft.priority, int) and not 0 <= draft.priority <= 9:
+        yield "priority", "must be 0 to 9"
+    if len(msgspec.json.encode(draft.args)) > ARGS_BYTES_MAX:
+        yield "args", f"are longer than {ARGS_BYTES_MAX} bytes of JSON"
+
+
+def schedule_faults(expressions: Iterable[str]) -> Faults:
+    for expression in expressions:
+        if not expression.startswith("@every ") and not croniter.is_valid(expression):
+            yield "schedule", f"{expression!r} is not a schedule"
+
+
+def zone_faults(tz: str) -> Faults:
+    try:
+        zoneinfo.ZoneInfo(tz)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        yield "tz", f"{tz!r} is not an IANA time zone"
+
+
+def expressions_of(draft: JobDraft) -> tuple[str, ...]:
+    if draft.schedule is None:
+        return ()
+    return (draft.schedule,) if isinstance(draft.schedule, str) else tuple(draft.schedule)
+
+
+def local_ms(text: str, tz: str) -> int:
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(errors=[FieldError(path="run_at", message="is not a time")]) from None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=zoneinfo.ZoneInfo(tz))
+    return int(aware.timestamp() * 1000)
+
+
+def ticks_after(expressions: Sequence[str], tz: str, after_ms: int) -> Iterator[int]:
+    """The union of the expressions' ticks, strictly after `after_ms`."""
+    while True:
+        after_ms = min(next_tick(expression, tz, after_ms) for expression in expressions)
+        yield after_ms
+
+
+def next_tick(expression: str, tz: str, after_ms: int) -> int:
+    if expression.startswith("@every "):
+        every_ms = int(expression.removeprefix("@every ").removesuffix("s")) * 1000
+        return (after_ms // every_ms + 1) * every_ms
+    start = datetime.datetime.fromtimestamp(after_ms / 1000, zoneinfo.ZoneInfo(tz))
+    following: datetime.datetime = croniter(expression, start).get_next(datetime.datetime)
+    return int(following.timestamp() * 1000)
+
+
+def cut(keys: list[str], limit: int) -> tuple[list[str], str | None]:
+    shown = keys[:limit]
+    more = len(keys) > limit
+    return shown, base64.urlsafe_b64encode(shown[-1].encode()).decode() if more else None
+
+
+def decode_cursor(cursor: str | None) -> str | None:
+    try:
+        return None if cursor is None else base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+    except ValueError:
+        raise Malformed(errors=[FieldError(path="cursor", message="is not a cursor of this list")]) from None
