@@ -44,7 +44,7 @@ class FrameForged(WireError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Identity:
+class Credentials:
     """Who we are to our peers. The secret never shows in a repr, and so in no log."""
 
     node: str
@@ -102,17 +102,17 @@ class Session(NamedTuple):
 class DialerHandshake:
     """The side that connected. `nonce` must be fresh random bytes; `peer` is whom we mean to reach."""
 
-    def __init__(self, identity: Identity, peer: str, nonce: bytes) -> None:
-        self._identity = identity
-        self._peer = peer
+    def __init__(self, credentials: Credentials, peer: str, nonce: bytes) -> None:
+        self._credentials = credentials
+        self.peer = peer
         self._nonce = _checked_nonce(nonce)
         self._transcript: bytes | None = None
         self.session: Session | None = None
 
     def start(self) -> bytes:
         """The first message to send."""
-        mine = self._identity
-        return pack([_HELLO, PROTOCOL_VERSION, mine.cluster_id, mine.node, self._peer, self._nonce])
+        mine = self._credentials
+        return pack([_HELLO, PROTOCOL_VERSION, mine.cluster_id, mine.node, self.peer, self._nonce])
 
     def receive(self, message: Any) -> bytes | None:
         """Take the acceptor's next message; returns what to answer. `session` is set once the peer is proven.
@@ -120,24 +120,24 @@ class DialerHandshake:
         if self._transcript is None:
             return self._challenged(message)
         (proof,) = _fields(message, _WELCOME, (bytes,))
-        _check_proof(self._identity, b"acceptor", self._transcript, proof)
-        self.session = _session(self._identity, self._peer, self._transcript, dialer=True)
+        _check_proof(self._credentials, b"acceptor", self._transcript, proof)
+        self.session = _session(self._credentials, self.peer, self._transcript, dialer=True)
         return None
 
     def _challenged(self, message: Any) -> bytes:
         cluster, acceptor, dialer, nonce = _fields(message, _CHALLENGE, (str, str, str, bytes))
-        _check_cluster(self._identity, cluster)
-        if acceptor != self._peer or dialer != self._identity.node:
-            raise HandshakeRefused(f"node {_shown(acceptor)} answered where {self._peer} was expected")
-        self._transcript = _transcript(self._identity, self._identity.node, acceptor, self._nonce, nonce)
-        return pack([_PROOF, _proof(self._identity, b"dialer", self._transcript)])
+        _check_cluster(self._credentials, cluster)
+        if acceptor != self.peer or dialer != self._credentials.node:
+            raise HandshakeRefused(f"node {_shown(acceptor)} answered where {self.peer} was expected")
+        self._transcript = _transcript(self._credentials, self._credentials.node, acceptor, self._nonce, nonce)
+        return pack([_PROOF, _proof(self._credentials, b"dialer", self._transcript)])
 
 
 class AcceptorHandshake:
     """The side that was connected to. `peers` are the nodes that may connect."""
 
-    def __init__(self, identity: Identity, peers: frozenset[str], nonce: bytes) -> None:
-        self._identity = identity
+    def __init__(self, credentials: Credentials, peers: frozenset[str], nonce: bytes) -> None:
+        self._credentials = credentials
         self._peers = peers
         self._nonce = _checked_nonce(nonce)
         self._dialer = ""
@@ -150,22 +150,22 @@ class AcceptorHandshake:
         if self._transcript is None:
             return self._greeted(message)
         (proof,) = _fields(message, _PROOF, (bytes,))
-        _check_proof(self._identity, b"dialer", self._transcript, proof)
-        self.session = _session(self._identity, self._dialer, self._transcript, dialer=False)
-        return pack([_WELCOME, _proof(self._identity, b"acceptor", self._transcript)])
+        _check_proof(self._credentials, b"dialer", self._transcript, proof)
+        self.session = _session(self._credentials, self._dialer, self._transcript, dialer=False)
+        return pack([_WELCOME, _proof(self._credentials, b"acceptor", self._transcript)])
 
     def _greeted(self, message: Any) -> bytes:
         version, cluster, dialer, acceptor, nonce = _fields(message, _HELLO, (int, str, str, str, bytes))
         if version != PROTOCOL_VERSION:
             raise HandshakeRefused(f"protocol version {version}; this node speaks {PROTOCOL_VERSION}")
-        _check_cluster(self._identity, cluster)
-        if acceptor != self._identity.node:
-            raise HandshakeRefused(f"the peer looks for node {_shown(acceptor)}; this is {self._identity.node}")
+        _check_cluster(self._credentials, cluster)
+        if acceptor != self._credentials.node:
+            raise HandshakeRefused(f"the peer looks for node {_shown(acceptor)}; this is {self._credentials.node}")
         if dialer not in self._peers:
             raise HandshakeRefused(f"node {_shown(dialer)} is not one that dials this node")
         self._dialer = dialer
-        self._transcript = _transcript(self._identity, dialer, acceptor, nonce, self._nonce)
-        return pack([_CHALLENGE, self._identity.cluster_id, acceptor, dialer, self._nonce])
+        self._transcript = _transcript(self._credentials, dialer, acceptor, nonce, self._nonce)
+        return pack([_CHALLENGE, self._credentials.cluster_id, acceptor, dialer, self._nonce])
 
 
 def _fields(message: Any, kind: str, types: tuple[type, ...]) -> list[Any]:
@@ -178,13 +178,13 @@ def _fields(message: Any, kind: str, types: tuple[type, ...]) -> list[Any]:
     return fields
 
 
-def _check_cluster(identity: Identity, cluster: str) -> None:
-    if cluster != identity.cluster_id:
+def _check_cluster(credentials: Credentials, cluster: str) -> None:
+    if cluster != credentials.cluster_id:
         raise HandshakeRefused("another cluster's id (another cluster, or another cluster secret)")
 
 
-def _check_proof(identity: Identity, role: bytes, transcript: bytes, proof: bytes) -> None:
-    if not hmac.compare_digest(proof, _proof(identity, role, transcript)):
+def _check_proof(credentials: Credentials, role: bytes, transcript: bytes, proof: bytes) -> None:
+    if not hmac.compare_digest(proof, _proof(credentials, role, transcript)):
         raise HandshakeRefused("the peer does not know the cluster secret")
 
 
@@ -194,19 +194,21 @@ def _checked_nonce(nonce: bytes) -> bytes:
     return nonce
 
 
-def _transcript(identity: Identity, dialer: str, acceptor: str, dialer_nonce: bytes, acceptor_nonce: bytes) -> bytes:
+def _transcript(
+    credentials: Credentials, dialer: str, acceptor: str, dialer_nonce: bytes, acceptor_nonce: bytes
+) -> bytes:
     """msgpack is prefix-free, so no two different handshakes give the same bytes."""
     nonces = (_checked_nonce(dialer_nonce), _checked_nonce(acceptor_nonce))
-    return pack([PROTOCOL_VERSION, identity.cluster_id, dialer, acceptor, *nonces])
+    return pack([PROTOCOL_VERSION, credentials.cluster_id, dialer, acceptor, *nonces])
 
 
-def _proof(identity: Identity, role: bytes, transcript: bytes) -> bytes:
-    return hmac.digest(identity.secret, b"horae raft proof of the " + role + b"\0" + transcript, "sha256")
+def _proof(credentials: Credentials, role: bytes, transcript: bytes) -> bytes:
+    return hmac.digest(credentials.secret, b"horae raft proof of the " + role + b"\0" + transcript, "sha256")
 
 
-def _session(identity: Identity, peer: str, transcript: bytes, *, dialer: bool) -> Session:
+def _session(credentials: Credentials, peer: str, transcript: bytes, *, dialer: bool) -> Session:
     def key(sender: bytes) -> bytes:
-        return hmac.digest(identity.secret, b"horae raft frames of the " + sender + b"\0" + transcript, "sha256")
+        return hmac.digest(credentials.secret, b"horae raft frames of the " + sender + b"\0" + transcript, "sha256")
 
     ours, theirs = (b"dialer", b"acceptor") if dialer else (b"acceptor", b"dialer")
     return Session(peer, Sealer(key(ours)), Opener(key(theirs)))

@@ -12,10 +12,10 @@ from raftlog.auth import (
     MAC_BYTES,
     NONCE_BYTES,
     AcceptorHandshake,
+    Credentials,
     DialerHandshake,
     FrameForged,
     HandshakeRefused,
-    Identity,
     Session,
 )
 from raftlog.wire import HANDSHAKE_FRAME_BYTES_MAX, pack, unpack
@@ -23,16 +23,16 @@ from raftlog.wire import HANDSHAKE_FRAME_BYTES_MAX, pack, unpack
 SECRET = b"sixteen byte key"
 
 
-def identity(node: str, *, cluster_id: str = "c1", secret: bytes = SECRET) -> Identity:
-    return Identity(node=node, cluster_id=cluster_id, secret=secret)
+def credentials(node: str, *, cluster_id: str = "c1", secret: bytes = SECRET) -> Credentials:
+    return Credentials(node=node, cluster_id=cluster_id, secret=secret)
 
 
 def dialer(node: str = "n1", peer: str = "n2", nonce: int = 1, **changed: Any) -> DialerHandshake:
-    return DialerHandshake(identity(node, **changed), peer, bytes([nonce]) * NONCE_BYTES)
+    return DialerHandshake(credentials(node, **changed), peer, bytes([nonce]) * NONCE_BYTES)
 
 
 def acceptor(node: str = "n2", nonce: int = 2, peers: tuple[str, ...] = ("n1",), **changed: Any) -> AcceptorHandshake:
-    return AcceptorHandshake(identity(node, **changed), frozenset(peers), bytes([nonce]) * NONCE_BYTES)
+    return AcceptorHandshake(credentials(node, **changed), frozenset(peers), bytes([nonce]) * NONCE_BYTES)
 
 
 def answer(side: DialerHandshake | AcceptorHandshake, packed: bytes | None) -> bytes:
@@ -82,7 +82,7 @@ def test_strangers_are_refused(one: DialerHandshake, other: AcceptorHandshake) -
 
 def test_another_node_at_the_address_is_refused_by_the_dialer() -> None:
     one = dialer(peer="n3")
-    liar = AcceptorHandshake(identity("n3"), frozenset({"n1"}), b"x" * NONCE_BYTES)
+    liar = AcceptorHandshake(credentials("n3"), frozenset({"n1"}), b"x" * NONCE_BYTES)
     challenge = unpack(answer(liar, one.start()))
     challenge[2] = "n2"
     with pytest.raises(HandshakeRefused, match="n2"):
@@ -202,22 +202,22 @@ class TestFrames:
 
 class TestIdentity:
     def test_the_secret_does_not_show(self) -> None:
-        assert "sixteen" not in repr(identity("n1"))
+        assert "sixteen" not in repr(credentials("n1"))
 
     def test_a_short_secret_is_refused_without_showing_it(self) -> None:
         with pytest.raises(ValueError, match="16 bytes") as caught:
-            identity("n1", secret=b"fifteen letters")
+            credentials("n1", secret=b"fifteen letters")
         assert "fifteen" not in str(caught.value)
 
     @pytest.mark.parametrize("node", ["", "n" * 65])
     def test_a_node_id_has_bounds(self, node: str) -> None:
         with pytest.raises(ValueError, match="node id"):
-            identity(node)
+            credentials(node)
 
 
 def test_a_nonce_of_another_length_is_refused() -> None:
     with pytest.raises(HandshakeRefused):
-        DialerHandshake(identity("n1"), "n2", b"short")
+        DialerHandshake(credentials("n1"), "n2", b"short")
     hello = unpack(dialer().start())
     hello[5] = b"short"
     with pytest.raises(HandshakeRefused):
