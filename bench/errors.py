@@ -1,0 +1,5 @@
+"""What can go wrong with a measurement."""
+
+
+class BenchFailed(Exception):
+    """No figure could be taken; the message says why, in a line."""
