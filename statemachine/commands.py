@@ -7,9 +7,37 @@ command is a value in the reply, never an exception.
 
 from __future__ import annotations
 
-import msgspec
+from typing import Annotated
 
+import msgspec
+from msgspec import Meta
+
+from statemachine.limits import (
+    ADDRESS_LENGTH_MAX,
+    ARGS_BYTES_MAX,
+    DETAIL_LENGTH_MAX,
+    DIGEST_BYTES_MAX,
+    IDEMPOTENCY_KEY_LENGTH_MAX,
+    INT_MAX,
+    JOB_ID_LENGTH_MAX,
+    MOVES_MAX,
+    NODE_LENGTH_MAX,
+    RUN_ID_LENGTH_MAX,
+    SLOTS_MAX,
+    TIME_MS_MAX,
+    WORD_LENGTH_MAX,
+)
 from statemachine.records import AttemptOutcome, Job
+
+TimeMs = Annotated[int, Meta(ge=0, le=TIME_MS_MAX)]
+Count = Annotated[int, Meta(ge=0, le=INT_MAX)]
+Slots = Annotated[int, Meta(ge=0, le=SLOTS_MAX)]
+JobId = Annotated[str, Meta(min_length=1, max_length=JOB_ID_LENGTH_MAX)]
+RunId = Annotated[str, Meta(min_length=1, max_length=RUN_ID_LENGTH_MAX)]
+NodeId = Annotated[str, Meta(min_length=1, max_length=NODE_LENGTH_MAX, pattern=r"\A[0-9A-Za-z._-]+\Z")]
+Address = Annotated[str, Meta(max_length=ADDRESS_LENGTH_MAX)]
+Word = Annotated[str, Meta(max_length=WORD_LENGTH_MAX)]
+Reason = Annotated[str, Meta(max_length=DETAIL_LENGTH_MAX)]
 
 FIRE_ITEMS_MAX = 512
 FIRE_RUNS_MAX = 64
@@ -18,10 +46,12 @@ REAP_SLICE_MAX = 1000
 """Claims that one ExpireSession gives back; the reply says whether more remain."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True):
-    """Base of the commands: `now_ms` is the proposer's wall clock."""
+class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True):
+    """Base of the commands: `now_ms` is the proposer's wall clock.
 
-    now_ms: int
+    Unknown fields are refused, at every depth: an older replica must not apply half of what a newer one meant."""
+
+    now_ms: TimeMs
 
 
 class PutJob(Command, frozen=True, kw_only=True, tag="put_job"):
@@ -31,9 +61,9 @@ class PutJob(Command, frozen=True, kw_only=True, tag="put_job"):
     answers the first job again (`existing`); with another digest it is refused (`idempotency_conflict`)."""
 
     job: Job
-    expected_version: int = 0
-    idempotency_key: str | None = None
-    body_digest: bytes = b""
+    expected_version: Count = 0
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=IDEMPOTENCY_KEY_LENGTH_MAX)] | None = None
+    body_digest: Annotated[bytes, Meta(max_length=DIGEST_BYTES_MAX)] = b""
 
 
 class DeleteJob(Command, frozen=True, kw_only=True, tag="delete_job"):
@@ -41,25 +71,26 @@ class DeleteJob(Command, frozen=True, kw_only=True, tag="delete_job"):
     would be handed out; sessions that hold unstarted ones are told by JobDeleted and answer Withdraw. expected_version
     None = any."""
 
-    job_id: str
-    expected_version: int | None = None
+    job_id: JobId
+    expected_version: Count | None = None
 
 
 class RunNow(Command, frozen=True, kw_only=True, tag="run_now"):
-    """Make a manual run, due now. Repeating (job, now_ms, nonce) answers the same run."""
+    """Make a manual run, due now. Repeating (job, now_ms, nonce) answers the same run. `nonce` is made of letters,
+    digits, '_' and '-'. Overlap is judged at once: the run may be made as skipped(overlap)."""
 
-    job_id: str
+    job_id: JobId
     nonce: str
-    args: bytes | None = None
+    args: Annotated[bytes, Meta(max_length=ARGS_BYTES_MAX)] | None = None
 
 
-class FireRun(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class FireRun(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
     due_ms: int
     release_ms: int
 
 
-class FireSkip(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A range of ticks that are not run: one record, one decision."""
+class FireSkip(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+    """A range of ticks that are not run: one record, one decision. `reason` is a SkipReason, maybe with ': detail'."""
 
     from_ms: int
     until_ms: int
@@ -67,8 +98,11 @@ class FireSkip(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     reason: str
 
 
-class FireItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One job's step: from the tick it stands at to the next, with everything in between accounted for."""
+class FireItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+    """One job's step: from the tick it stands at to the next, with everything in between accounted for.
+
+    Runs and skips, in order of time, do not overlap; the first of them is at `expected_ms`, the last before `next_ms`
+    (None: no tick is to come). An item that accounts for nothing is `malformed`."""
 
     job_id: str
     expected_ms: int
@@ -83,67 +117,67 @@ class Fire(Command, frozen=True, kw_only=True, tag="fire"):
     """Create runs and move next_run_at past them, in one step. Verdict an item in FireReply.codes."""
 
     node: str
-    items: tuple[FireItem, ...]
+    items: Annotated[tuple[FireItem, ...], Meta(max_length=FIRE_ITEMS_MAX)]
 
 
 class Release(Command, frozen=True, kw_only=True, tag="release"):
     """A scheduled run's time has come (overlap is judged now), or a retry fell due. Refused unless `token` is the
     run's."""
 
-    run_id: str
-    token: int
+    run_id: RunId
+    token: Count
 
 
 class Start(Command, frozen=True, kw_only=True, tag="start"):
     """A report (not a gate) that an attempt has started."""
 
-    run_id: str
-    token: int
-    started_ms: int
+    run_id: RunId
+    token: Count
+    started_ms: TimeMs
 
 
 class Finish(Command, frozen=True, kw_only=True, tag="finish"):
     """An attempt's end. `retry_at_ms` is the proposer's choice of when to try again, used if attempts are left."""
 
-    run_id: str
-    token: int
+    run_id: RunId
+    token: Count
     outcome: AttemptOutcome
-    status: int | None = None
+    status: Annotated[int, Meta(ge=-INT_MAX, le=INT_MAX)] | None = None
     detail: str | None = None
-    started_ms: int
-    finished_ms: int
-    retry_at_ms: int | None = None
-    log_bytes: int | None = None
+    started_ms: TimeMs
+    finished_ms: TimeMs
+    retry_at_ms: TimeMs | None = None
+    log_bytes: Count | None = None
 
 
 class Withdraw(Command, frozen=True, kw_only=True, tag="withdraw"):
     """The holder gives an unstarted claim back. reason None: to the queue (draining; no attempt is used); else the run
     ends skipped with that reason."""
 
-    run_id: str
-    token: int
-    reason: str | None = None
+    run_id: RunId
+    token: Count
+    reason: Reason | None = None
 
 
 class OpenSession(Command, frozen=True, kw_only=True, tag="open_session"):
     """Open a node's session. Refused unless `incarnation` is newer than the node's last; ends an older one at once."""
 
-    node: str
-    incarnation: int
-    http: str
-    raft: str
-    slots: int
-    ahead: int
-    version: str
-    tzdata: str
+    node: NodeId
+    incarnation: Count
+    http: Address
+    raft: Address
+    slots: Slots
+    ahead: Slots
+    version: Word
+    tzdata: Word
 
 
 class RenewSession(Command, frozen=True, kw_only=True, tag="renew_session"):
     """Renew a session (now_ms is the node's wall clock); renewals count up. `draining` asks for no further claims."""
 
-    node: str
-    incarnation: int
-    renewal: int
+    node: NodeId
+    incarnation: Count
+    renewal: Count
     draining: bool = False
 
 
@@ -152,21 +186,22 @@ class ExpireSession(Command, frozen=True, kw_only=True, tag="expire_session"):
     renewal). Refused if a newer renewal was applied. Gives back up to REAP_SLICE_MAX claims; repeat while the reply
     says `remaining`."""
 
-    node: str
-    incarnation: int
-    renewal: int
+    node: NodeId
+    incarnation: Count
+    renewal: Count
 
 
-class BucketMove(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class BucketMove(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
     bucket: int
     expected_epoch: int
     node: str | None
 
 
 class AssignBuckets(Command, frozen=True, kw_only=True, tag="assign_buckets"):
-    """Move buckets; each move is a compare-and-set on the bucket's epoch, which it raises by one."""
+    """Move buckets; each move is a compare-and-set on the bucket's epoch, which it raises by one. Verdict a move in
+    AssignReply.codes: ok | stale_epoch | unknown_session (the node has no live one) | malformed."""
 
-    moves: tuple[BucketMove, ...]
+    moves: Annotated[tuple[BucketMove, ...], Meta(max_length=MOVES_MAX)]
 
 
 AnyCommand = (
@@ -264,6 +299,13 @@ class JobDeleted(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag
     job_id: str
 
 
+class JobUpdated(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="job_updated"):
+    """To every node: withdraw unstarted claims of this job that an earlier version made."""
+
+    job_id: str
+    version: int
+
+
 class SessionEnded(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="session_ended"):
     """To every node (the ended one stops what it holds of that incarnation)."""
 
@@ -289,4 +331,4 @@ class DueChanged(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag
     at_ms: int
 
 
-AnyEvent = RunClaimed | JobDeleted | SessionEnded | SessionRenewed | BucketsMoved | DueChanged
+AnyEvent = RunClaimed | JobDeleted | JobUpdated | SessionEnded | SessionRenewed | BucketsMoved | DueChanged

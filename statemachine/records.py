@@ -22,7 +22,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Base of what is stored: frozen, keyword-only."""
 
 
-class HttpTarget(msgspec.Struct, frozen=True, kw_only=True, tag="http", tag_field="type"):
+class HttpTarget(msgspec.Struct, frozen=True, kw_only=True, tag="http", tag_field="type", forbid_unknown_fields=True):
     """An HTTP callback. `body` None means: the job's args as JSON."""
 
     url: str
@@ -33,7 +33,7 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True, tag="http", tag_fiel
     verify_tls: bool = True
 
 
-class NoopTarget(msgspec.Struct, frozen=True, kw_only=True, tag="noop", tag_field="type"):
+class NoopTarget(msgspec.Struct, frozen=True, kw_only=True, tag="noop", tag_field="type", forbid_unknown_fields=True):
     """Succeeds at once: benchmarks and smoke tests."""
 
 
@@ -80,7 +80,7 @@ class RunKind(StrEnum):
     BACKFILL = "backfill"
 
 
-class Job(Record, frozen=True, kw_only=True):
+class Job(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job's definition: written when somebody changes it, never by a tick."""
 
     job_id: str
@@ -168,6 +168,8 @@ class Run(Record, frozen=True, kw_only=True):
     """Skip ranges: how many ticks."""
     log_bytes: int | None = None
     attempts: tuple[Attempt, ...] = ()
+    exclusive: bool = False
+    """It was released under an overlap policy, so it stands in `active_by_job` until it is final."""
 
 
 class Session(Record, frozen=True, kw_only=True):
@@ -227,3 +229,20 @@ class Counters(Record, frozen=True, kw_only=True):
     runs_cancelled: int = 0
     attempts_retried: int = 0
     jobs: int = 0
+    ticks_skipped: dict[str, int] = {}
+    """By SkipReason; a skipped range counts each of its ticks."""
+
+
+class IdempotencyEntry(Record, frozen=True, kw_only=True):
+    """What an idempotency key of a team made."""
+
+    digest: bytes
+    job_id: str
+    created_ms: int
+
+
+class Proposer(Record, frozen=True, kw_only=True):
+    """How far a proposer has come: it will never ask again for a result at or below `acknowledged`."""
+
+    incarnation: int
+    acknowledged: int

@@ -1,0 +1,147 @@
+"""What the holder of a claim reports (Start, Finish, Withdraw), and what is done when it can no longer report.
+
+Every report names the run's fencing token. A report under another token, or of a claim that was taken back, is refused
+as `fenced` and counted (I3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statemachine.commands import Finish, PlainReply, Reply, Start, Withdraw
+from statemachine.fire import SKIP_REASONS
+from statemachine.lifecycle import change, reason_word, skip
+from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX
+from statemachine.records import Attempt, AttemptOutcome, Run, RunState
+from statemachine.ticks import tell_owner
+from statemachine.transitions import TRANSITIONS, Move
+from statemachine.work import Work
+
+OK = PlainReply()
+
+
+def start(work: Work, command: Start) -> Reply:
+    """Note that an attempt has started; a repeat changes nothing."""
+    run = _held_run(work, command, Move.START)
+    if isinstance(run, Reply):
+        return run
+    if run.state is RunState.CLAIMED:
+        change(work, run, Move.START, started_ms=command.started_ms)
+    return OK
+
+
+def finish(work: Work, command: Finish) -> Reply:
+    """End an attempt: the run is final, or is tried again."""
+    if command.outcome is AttemptOutcome.LOST:
+        return PlainReply(code="malformed", detail="only the end of a session makes an attempt lost")
+    run = _held_run(work, command, Move.SUCCEED)
+    if isinstance(run, Reply):
+        return run
+    fields: dict[str, Any] = {
+        "attempts": _attempts_with(run, _attempt_of(run, command)),
+        "started_ms": command.started_ms,
+        "finished_ms": command.finished_ms,
+        "log_bytes": command.log_bytes,
+    }
+    if command.outcome is AttemptOutcome.SUCCEEDED:
+        change(work, run, Move.SUCCEED, **fields)
+    elif command.outcome is AttemptOutcome.CANCELLED:
+        change(work, run, Move.CANCEL, reason=command.outcome.value, **fields)
+    elif run.attempt < run.attempts_max:
+        _retry(work, run, command, fields)
+    else:
+        change(work, run, Move.EXHAUST, reason=command.outcome.value, **fields)
+    return OK
+
+
+def withdraw(work: Work, command: Withdraw) -> Reply:
+    """Take back a claim that its holder has not started."""
+    if command.reason is not None and reason_word(command.reason) not in SKIP_REASONS:
+        return PlainReply(code="malformed", detail="a reason begins with the name of a skip reason")
+    run = _held_run(work, command, Move.WITHDRAW)
+    if isinstance(run, Reply):
+        return run
+    if command.reason is None:
+        change(work, run, Move.WITHDRAW, **_UNCLAIMED)
+    else:
+        skip(work, run, command.reason)
+    return OK
+
+
+def lose(work: Work, run: Run) -> None:
+    """Take a claim back from a session that has ended (DESIGN §3: lost uses an attempt; one that was still ahead of its
+    time cannot have started, and uses none)."""
+    if run.state is RunState.CLAIMED and run.release_ms > work.now_ms:
+        moved = change(work, run, Move.LOSE, **_UNCLAIMED)
+    elif run.attempt < run.attempts_max:
+        work.count("attempts_retried")
+        fields = _UNCLAIMED | {"attempt": run.attempt + 1, "attempts": _attempts_with(run, _lost_attempt(work, run))}
+        moved = change(work, run, Move.LOSE, **fields)
+    else:
+        attempts = _attempts_with(run, _lost_attempt(work, run))
+        moved = change(work, run, Move.EXHAUST, reason="lost", attempts=attempts, finished_ms=work.now_ms)
+    assert moved is not None, "a claim's run must be held"
+
+
+_UNCLAIMED: dict[str, Any] = {
+    "node": None,
+    "session": None,
+    "ahead": False,
+    "claimed_ms": None,
+    "started_ms": None,
+}
+
+
+def _held_run(work: Work, command: Start | Finish | Withdraw, move: Move) -> Run | Reply:
+    """The run, if the command's token is that of its current claim and its state allows the move; else the refusal."""
+    run = work.run(command.run_id)
+    if run is None:
+        return PlainReply(code="unknown_run")
+    if run.token != command.token or _is_claim_lapsed(run):
+        work.count("fenced_writes")
+        return PlainReply(code="fenced")
+    if (run.state, move) not in TRANSITIONS:
+        return PlainReply(code="illegal_state", detail=run.state.value)
+    return run
+
+
+def _is_claim_lapsed(run: Run) -> bool:
+    """The token is the last one given, but the claim was taken back and nobody has claimed the run since."""
+    if run.state is RunState.QUEUED:
+        return True
+    return run.state is RunState.DEAD and run.attempts[-1].outcome is AttemptOutcome.LOST
+
+
+def _retry(work: Work, run: Run, command: Finish, fields: dict[str, Any]) -> None:
+    at_ms = command.now_ms if command.retry_at_ms is None else command.retry_at_ms
+    work.count("attempts_retried")
+    change(work, run, Move.RETRY, retry_at_ms=at_ms, **fields)
+    tell_owner(work, run.job_id, at_ms)
+
+
+def _attempts_with(run: Run, attempt: Attempt) -> tuple[Attempt, ...]:
+    return (*run.attempts, attempt)[-ATTEMPTS_KEPT_MAX:]
+
+
+def _attempt_of(run: Run, command: Finish) -> Attempt:
+    assert run.node is not None
+    return Attempt(
+        attempt=run.attempt,
+        node=run.node,
+        outcome=command.outcome,
+        status=command.status,
+        detail=None if command.detail is None else command.detail[:DETAIL_LENGTH_MAX],
+        started_ms=command.started_ms,
+        finished_ms=command.finished_ms,
+    )
+
+
+def _lost_attempt(work: Work, run: Run) -> Attempt:
+    assert run.node is not None
+    return Attempt(
+        attempt=run.attempt,
+        node=run.node,
+        outcome=AttemptOutcome.LOST,
+        started_ms=run.started_ms,
+        finished_ms=work.now_ms,
+    )

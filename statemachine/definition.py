@@ -1,0 +1,96 @@
+"""What is wrong with a job's definition, if anything: the last line of defence behind the API's own checks.
+
+The API refuses more, and in better words; here only what the machine relies on (keys that fit, numbers in range).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from statemachine.keys import JOB_ID_PATTERN
+from statemachine.limits import (
+    ARGS_BYTES_MAX,
+    DURATION_S_MAX,
+    EXPRESSION_LENGTH_MAX,
+    EXPRESSIONS_MAX,
+    HEADER_LENGTH_MAX,
+    HEADERS_MAX,
+    LABEL_LENGTH_MAX,
+    LABELS_MAX,
+    MULTIPLIER_MAX,
+    NAME_LENGTH_MAX,
+    RETRIES_MAX,
+    TEAM_LENGTH_MAX,
+    TIME_MS_MAX,
+    URL_LENGTH_MAX,
+    WORD_LENGTH_MAX,
+)
+from statemachine.records import HttpTarget, Job
+
+_JOB_ID = re.compile(JOB_ID_PATTERN, re.ASCII)
+
+
+def flaw_of(job: Job) -> str | None:
+    """The first field that is out of its limits, for a person; None if the machine can live with the job."""
+    for field, is_right in _CHECKS:
+        if not is_right(job):
+            return f"job.{field} is out of its limits"
+    return None
+
+
+def _is_name(text: str, length_max: int) -> bool:
+    """Not empty, and without the byte that separates the parts of a key."""
+    return 1 <= len(text) <= length_max and "\0" not in text
+
+
+def _is_short(texts: Iterable[str], length_max: int) -> bool:
+    return all(len(text) <= length_max for text in texts)
+
+
+def _are_times(*times: int | None) -> bool:
+    return all(time is None or 0 <= time <= TIME_MS_MAX for time in times)
+
+
+def _is_map(entries: dict[str, str], count_max: int, length_max: int) -> bool:
+    return len(entries) <= count_max and _is_short(entries, length_max) and _is_short(entries.values(), length_max)
+
+
+def _is_target(job: Job) -> bool:
+    target = job.target
+    if not isinstance(target, HttpTarget):
+        return True
+    return (
+        len(target.url) <= URL_LENGTH_MAX
+        and _is_short((target.method, target.success_codes), WORD_LENGTH_MAX)
+        and _is_map(target.headers, HEADERS_MAX, HEADER_LENGTH_MAX)
+        and len(target.body or "") <= ARGS_BYTES_MAX
+    )
+
+
+# A NaN compares false with everything, so each range refuses it.
+_CHECKS: tuple[tuple[str, Callable[[Job], bool]], ...] = (
+    ("job_id", lambda job: _JOB_ID.fullmatch(job.job_id) is not None),
+    ("name", lambda job: _is_name(job.name, NAME_LENGTH_MAX)),
+    ("team", lambda job: _is_name(job.team, TEAM_LENGTH_MAX)),
+    (
+        "expressions",
+        lambda job: len(job.expressions) <= EXPRESSIONS_MAX and _is_short(job.expressions, EXPRESSION_LENGTH_MAX),
+    ),
+    ("tz", lambda job: _is_short((job.tz, job.dst_gap, job.dst_fold), WORD_LENGTH_MAX)),
+    ("target", _is_target),
+    ("args", lambda job: len(job.args) <= ARGS_BYTES_MAX),
+    ("timeout_s", lambda job: 0 < job.timeout_s <= DURATION_S_MAX),
+    ("max_retries", lambda job: 0 <= job.max_retries <= RETRIES_MAX),
+    ("backoff_base_s", lambda job: 0 <= job.backoff_base_s <= DURATION_S_MAX),
+    ("backoff_multiplier", lambda job: 0 <= job.backoff_multiplier <= MULTIPLIER_MAX),
+    ("backoff_max_s", lambda job: 0 <= job.backoff_max_s <= DURATION_S_MAX),
+    ("backoff_jitter", lambda job: 0 <= job.backoff_jitter <= 1),
+    ("priority", lambda job: 0 <= job.priority <= 9),
+    ("misfire_grace_s", lambda job: 0 <= job.misfire_grace_s <= DURATION_S_MAX),
+    ("jitter_s", lambda job: 0 <= job.jitter_s <= DURATION_S_MAX),
+    ("labels", lambda job: _is_map(job.labels, LABELS_MAX, LABEL_LENGTH_MAX)),
+    ("created_ms", lambda job: _are_times(job.created_ms, job.updated_ms, job.starts_at_ms, job.ends_at_ms)),
+    ("first_due_ms", lambda job: _are_times(job.first_due_ms, job.run_at_ms)),
+    ("deleted_ms", lambda job: job.deleted_ms is None),
+)

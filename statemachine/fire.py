@@ -1,0 +1,168 @@
+"""Fire: ticks become runs, and the job moves on to its next tick, in one step (I1, I2).
+
+Each item is judged alone. It is a compare-and-set on the entry of the `due` index, so whoever fires a tick twice, late,
+or for a bucket that is no longer its own gets a verdict and changes nothing.
+"""
+
+from __future__ import annotations
+
+from statemachine.commands import FIRE_RUNS_MAX, Fire, FireItem, FireReply, FireRun, FireSkip
+from statemachine.keys import bucket_of, due_key, pack_row, run_id_of, tick_row_key
+from statemachine.lifecycle import change, create, reason_word
+from statemachine.limits import DETAIL_LENGTH_MAX, FIRE_SKIPS_MAX, INT_MAX, JOB_ID_LENGTH_MAX, TIME_MS_MAX
+from statemachine.records import Job, Run, RunKind, RunState, SkipReason
+from statemachine.ticks import stand_at
+from statemachine.transitions import Move
+from statemachine.work import Work
+
+SKIP_REASONS = frozenset(reason.value for reason in SkipReason)
+
+
+def fire(work: Work, command: Fire) -> FireReply:
+    """Apply a Fire: one verdict an item. (The guard against one wrong clock, DESIGN §4.2, will stand here.)"""
+    return FireReply(codes=tuple([_fire_item(work, command, item) for item in command.items]))
+
+
+def _fire_item(work: Work, command: Fire, item: FireItem) -> str:
+    if not _is_wellformed(item):
+        return "malformed"
+    bucket = bucket_of(item.job_id)
+    owner = work.bucket(bucket)
+    if owner.epoch != item.epoch or owner.node != command.node:
+        return "stale_epoch"
+    job = work.job(item.job_id)
+    if job is not None and job.version != item.version:
+        return "stale_version"
+    if not work.transaction.delete(due_key(item.expected_ms, bucket, item.job_id), db=work.tables.due):
+        return "not_due"
+    assert job is not None, "only live jobs stand in the due index"
+    _move_on(work, job, item)
+    return "ok"
+
+
+def _move_on(work: Work, job: Job, item: FireItem) -> None:
+    row = pack_row(job.version, item.next_ms)
+    for run in item.runs:
+        _make_run(work, job, run)
+        work.transaction.put(tick_row_key(job.job_id, run.due_ms), row, db=work.tables.job_runs)
+    for ticks in item.skips:
+        _make_skip(work, job, ticks)
+        work.transaction.put(tick_row_key(job.job_id, ticks.from_ms), row, db=work.tables.job_runs)
+    if item.next_ms is not None:
+        stand_at(work, job, item.next_ms)
+
+
+def _make_run(work: Work, job: Job, tick: FireRun) -> None:
+    run_id = run_id_of(job.job_id, tick.due_ms)
+    before = work.run(run_id)
+    if before is not None:
+        _maybe_rearm(work, job, tick, before)
+        return
+    create(
+        work,
+        Run(
+            run_id=run_id,
+            job_id=job.job_id,
+            job_version=job.version,
+            team=job.team,
+            kind=RunKind.SCHEDULED,
+            due_ms=tick.due_ms,
+            release_ms=tick.release_ms,
+            priority=job.priority,
+            state=RunState.QUEUED if job.overlap_policy == "allow" else RunState.SCHEDULED,
+            attempts_max=1 + job.max_retries,
+            created_ms=work.now_ms,
+        ),
+    )
+
+
+def _maybe_rearm(work: Work, job: Job, tick: FireRun, run: Run) -> None:
+    """An earlier version of the job made a run of this tick ahead of its time. I1: it stays the only one. If it was
+    withdrawn because of the change, it is made anew; the token stays, so that it can only rise."""
+    if run.state is not RunState.SKIPPED or reason_word(run.reason or "") != SkipReason.SUPERSEDED:
+        return
+    rearmed = change(
+        work,
+        run,
+        Move.REARM,
+        reason=None,
+        job_version=job.version,
+        release_ms=tick.release_ms,
+        priority=job.priority,
+        attempt=1,
+        attempts_max=1 + job.max_retries,
+        attempts=(),
+        node=None,
+        session=None,
+        ahead=False,
+        claimed_ms=None,
+        finished_ms=None,
+        exclusive=False,
+    )
+    assert rearmed is not None
+    if job.overlap_policy == "allow":
+        assert change(work, rearmed, Move.RELEASE)
+
+
+def _make_skip(work: Work, job: Job, ticks: FireSkip) -> None:
+    run_id = run_id_of(job.job_id, ticks.from_ms)
+    if work.run(run_id) is not None:
+        return
+    create(
+        work,
+        Run(
+            run_id=run_id,
+            job_id=job.job_id,
+            job_version=job.version,
+            team=job.team,
+            kind=RunKind.SCHEDULED,
+            due_ms=ticks.from_ms,
+            release_ms=ticks.from_ms,
+            priority=job.priority,
+            state=RunState.SKIPPED,
+            reason=ticks.reason,
+            created_ms=work.now_ms,
+            finished_ms=work.now_ms,
+            until_ms=ticks.until_ms,
+            count=ticks.count,
+        ),
+    )
+
+
+# --- the shape of an item
+
+
+def _is_wellformed(item: FireItem) -> bool:
+    """Whether the item accounts for the tick it stands at and moves forward, within the limits."""
+    if not 1 <= len(item.job_id) <= JOB_ID_LENGTH_MAX or not 0 <= item.expected_ms <= TIME_MS_MAX:
+        return False
+    if len(item.runs) > FIRE_RUNS_MAX or len(item.skips) > FIRE_SKIPS_MAX:
+        return False
+    if not all(_is_run(run) for run in item.runs) or not all(_is_skip(ticks) for ticks in item.skips):
+        return False
+    return _is_in_order(item)
+
+
+def _is_run(run: FireRun) -> bool:
+    return run.due_ms <= run.release_ms <= TIME_MS_MAX
+
+
+def _is_skip(ticks: FireSkip) -> bool:
+    return (
+        1 <= ticks.count <= INT_MAX
+        and ticks.from_ms + ticks.count - 1 <= ticks.until_ms
+        and len(ticks.reason) <= DETAIL_LENGTH_MAX
+        and reason_word(ticks.reason) in SKIP_REASONS
+    )
+
+
+def _is_in_order(item: FireItem) -> bool:
+    """The spans follow one another without overlap, from expected_ms on, and end before next_ms."""
+    spans = [(run.due_ms, run.due_ms) for run in item.runs]
+    spans += [(ticks.from_ms, ticks.until_ms) for ticks in item.skips]
+    spans.sort()
+    if not spans or spans[0][0] != item.expected_ms:
+        return False
+    end = TIME_MS_MAX if item.next_ms is None else item.next_ms
+    starts = [start for start, _ in spans[1:]]
+    return end <= TIME_MS_MAX and all(until < start for (_, until), start in zip(spans, [*starts, end], strict=True))

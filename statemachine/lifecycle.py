@@ -1,0 +1,118 @@
+"""How a run comes to be and changes: the only place that writes one.
+
+A run that is not final stands in exactly one place (`waiting`, `claims` or `timers`), which is where the next mover
+finds it. Entering and leaving a state moves it between those places, so no caller can forget.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from statemachine.codec import encode
+from statemachine.keys import SEPARATOR, U64, bucket_of, due_key, session_prefix, waiting_key
+from statemachine.records import FINAL_STATES, Run, RunState, TimerEntry
+from statemachine.transitions import BIRTHS, TRANSITIONS, Move
+from statemachine.work import Work
+
+_HELD = frozenset({RunState.CLAIMED, RunState.RUNNING})
+
+
+def create(work: Work, run: Run) -> Run:
+    """Let a run begin, in one of the states that it may begin in."""
+    assert run.state in BIRTHS
+    _enter(work, run)
+    work.put_run(run)
+    return run
+
+
+def change(work: Work, run: Run, move: Move, **fields: Any) -> Run | None:
+    """Move a run on, setting fields; None (and nothing changed) if its state does not allow the move."""
+    state = TRANSITIONS.get((run.state, move))
+    if state is None:
+        return None
+    new = msgspec.structs.replace(run, state=state, **fields)
+    if run.state not in _HELD or state not in _HELD:
+        _leave(work, run)
+        _enter(work, new)
+    work.put_run(new)
+    return new
+
+
+def skip(work: Work, run: Run, reason: str) -> Run | None:
+    """End a run that will not be attempted (again)."""
+    return change(work, run, Move.SKIP, reason=reason, finished_ms=work.now_ms)
+
+
+def activate(work: Work, run: Run) -> Run:
+    """Show a run to the overlap policy of its job, until it is final."""
+    active = msgspec.structs.replace(run, exclusive=True)
+    work.transaction.put(active_key(run), b"", db=work.tables.active_by_job)
+    work.put_run(active)
+    return active
+
+
+def reason_word(reason: str) -> str:
+    """The SkipReason in a reason, which may go on ': detail'."""
+    return reason.partition(":")[0]
+
+
+def active_key(run: Run) -> bytes:
+    return run.job_id.encode() + SEPARATOR + run.run_id.encode()
+
+
+def timer_key(run: Run) -> bytes:
+    """Where a scheduled or retrying run stands in `timers`."""
+    at_ms = run.release_ms if run.state is RunState.SCHEDULED else run.retry_at_ms
+    assert at_ms is not None
+    return due_key(at_ms, bucket_of(run.job_id), run.run_id)
+
+
+def claim_key(run: Run) -> bytes:
+    assert run.node is not None and run.session is not None
+    return session_prefix(run.node, run.session) + run.run_id.encode()
+
+
+def _enter(work: Work, run: Run) -> None:
+    state = run.state
+    if state is RunState.QUEUED:
+        work.waiting.add(waiting_key(run.priority, run.team, run.release_ms, run.run_id))
+        work.hand_out_due = True
+    elif state in _HELD:
+        work.transaction.put(claim_key(run), U64.pack(run.token), db=work.tables.claims)
+        _hold(work, run, 1)
+    elif state in FINAL_STATES:
+        _end(work, run)
+    else:
+        kind = "release" if state is RunState.SCHEDULED else "retry"
+        entry = TimerEntry(token=run.token, kind=kind)  # type: ignore[arg-type]
+        work.transaction.put(timer_key(run), encode(entry), db=work.tables.timers)
+
+
+def _leave(work: Work, run: Run) -> None:
+    state = run.state
+    if state is RunState.QUEUED:
+        work.waiting.remove(waiting_key(run.priority, run.team, run.release_ms, run.run_id))
+    elif state in _HELD:
+        assert work.transaction.delete(claim_key(run), db=work.tables.claims), "a claimed run must stand in claims"
+        _hold(work, run, -1)
+        work.hand_out_due = True
+    elif state not in FINAL_STATES:
+        assert work.transaction.delete(timer_key(run), db=work.tables.timers), "it must have a timer"
+
+
+def _hold(work: Work, run: Run, change: int) -> None:
+    seat = work.seat_of(run)
+    if seat is not None:
+        seat.hold(run, change)
+
+
+def _end(work: Work, run: Run) -> None:
+    if run.exclusive:
+        work.transaction.delete(active_key(run), db=work.tables.active_by_job)
+    if run.state is RunState.SKIPPED:
+        assert run.reason is not None
+        work.count_skip(reason_word(run.reason), run.count)
+    else:
+        work.count(f"runs_{run.state.value}")

@@ -1,0 +1,61 @@
+"""The named limits of the state machine. Whatever is beyond one is refused as `malformed`, the same on every replica.
+
+They are part of the replicated behaviour: changing one changes what a command means, and needs a new format version.
+"""
+
+from __future__ import annotations
+
+TIME_MS_MAX = 2**47 - 1
+"""The year 6429; a time in milliseconds has to fit the 12 hex digits of a run id."""
+INT_MAX = 2**53
+"""Of counts and sequence numbers: what every JSON reader takes exactly."""
+
+JOB_ID_LENGTH_MAX = 40
+"""A ULID has 26."""
+NONCE_LENGTH_MAX = 64
+RUN_ID_LENGTH_MAX = 12 + 1 + JOB_ID_LENGTH_MAX + 2 + NONCE_LENGTH_MAX
+NAME_LENGTH_MAX = 200
+TEAM_LENGTH_MAX = 64
+"""Of a team's name, in characters: four bytes each still fit an LMDB key (511 bytes)."""
+NODE_LENGTH_MAX = 64
+ADDRESS_LENGTH_MAX = 300
+LABEL_LENGTH_MAX = 256
+LABELS_MAX = 32
+EXPRESSIONS_MAX = 16
+EXPRESSION_LENGTH_MAX = 512
+WORD_LENGTH_MAX = 64
+"""Zones, versions and other short words."""
+URL_LENGTH_MAX = 4096
+HEADERS_MAX = 64
+HEADER_LENGTH_MAX = 8192
+ARGS_BYTES_MAX = 64 * 1024
+IDEMPOTENCY_KEY_LENGTH_MAX = 256
+DIGEST_BYTES_MAX = 64
+DETAIL_LENGTH_MAX = 1000
+"""Longer details of an attempt are cut, not refused: a refused Finish would leave the run without an end."""
+
+RETRIES_MAX = 1000
+ATTEMPTS_KEPT_MAX = 50
+"""Attempts that a run remembers: the last ones."""
+DURATION_S_MAX = 400 * 24 * 3600.0
+MULTIPLIER_MAX = 100.0
+SLOTS_MAX = 1_000_000
+
+FIRE_SKIPS_MAX = 64
+"""Skip ranges of one item of a Fire."""
+MOVES_MAX = 1024
+"""Moves of one AssignBuckets: every bucket once."""
+PROPOSAL_COMMANDS_MAX = 65_536
+RESULTS_KEPT_MAX = 4096
+"""Results kept for a proposer that acknowledges none; the oldest go first (a repeat is then `stale_proposal`)."""
+JOB_VERSIONS_KEPT_MAX = 16
+"""Earlier definitions kept of a job, for its runs that are still being retried."""
+OVERLAP_SCAN_MAX = 1000
+"""Newest runs that are looked at when a job's overlap policy changes from `allow`; older ones no longer count."""
+HANDOUT_MAX = 2048
+"""Runs that one apply hands out or finds superseded; the next apply goes on. Keeps an apply within some 30 ms."""
+IDEMPOTENCY_KEPT_MS = 7 * 24 * 3600 * 1000
+IDEMPOTENCY_PRUNE_MAX = 2
+"""Outdated idempotency keys that one PutJob removes: twice what it adds, so the table shrinks."""
+RUNS_SCAN_MAX = 10_000
+"""Rows that one page of a job's runs looks at before it answers what it has and where to go on."""

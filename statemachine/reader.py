@@ -1,0 +1,54 @@
+"""Read-only access to the state, from another process or from the writer's own (the in-memory twin, tests).
+
+Each snapshot is a new read transaction: it sees what was committed when it began, and nothing later. It pins pages
+while it lives, so keep it short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import lmdb
+
+from statemachine.snapshot import Snapshot
+from statemachine.tables import Tables, generation_of, open_environment, open_meta, open_tables
+
+
+class StateMissing(Exception):
+    """There is no state in this directory yet: the log process has to be started first."""
+
+
+class StateReader:
+    """Hands out snapshots of the state in a directory that another process writes, or in an environment of this one."""
+
+    def __init__(self, source: Any) -> None:
+        """`source` is a path, or an lmdb Environment (LMDB forbids opening one directory twice in a process); with the
+        latter, not inside a write transaction. Raises StateMissing."""
+        self._owned = not isinstance(source, lmdb.Environment)
+        try:
+            self._environment = open_environment(source, readonly=True) if self._owned else source
+            self._meta = open_meta(self._environment)
+        except lmdb.Error as error:
+            raise StateMissing(f"no state in {source}") from error
+        self._tables: dict[int, Tables] = {}
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """A view of what is committed now. The generation is read inside the transaction that reads the rest: one that
+        began before a flip must not see the tables of after it."""
+        tables = None
+        while tables is None:
+            with self._environment.begin() as transaction:
+                generation = generation_of(transaction, self._meta)
+                tables = self._tables.get(generation)
+                if tables is not None:
+                    yield Snapshot(transaction, tables)
+            if tables is None:
+                self._tables = {generation: open_tables(self._environment, generation)}
+
+    def close(self) -> None:
+        """Close the environment, if this reader opened it."""
+        if self._owned:
+            self._environment.close()

@@ -1,0 +1,127 @@
+"""Release and RunNow: a run's time has come, and its overlap with the job's other runs is judged."""
+
+from __future__ import annotations
+
+import re
+
+from statemachine.commands import PlainReply, Release, Reply, RunNow, RunReply
+from statemachine.handout import is_superseded
+from statemachine.keys import (
+    NONCE_PATTERN,
+    SEPARATOR,
+    RunKey,
+    row_key,
+    row_prefix,
+    row_run_id,
+    run_id_of,
+)
+from statemachine.lifecycle import activate, change, create, skip
+from statemachine.limits import OVERLAP_SCAN_MAX
+from statemachine.records import FINAL_STATES, Job, Run, RunKind, RunState, SkipReason
+from statemachine.ticks import rows_before
+from statemachine.transitions import Move
+from statemachine.work import Work
+
+_NONCE = re.compile(NONCE_PATTERN, re.ASCII)
+
+
+def release(work: Work, command: Release) -> Reply:
+    """A scheduled run becomes queued or skipped; a retry becomes queued, with the next attempt."""
+    run = work.run(command.run_id)
+    if run is None:
+        return PlainReply(code="unknown_run")
+    if run.token != command.token:
+        return PlainReply(code="fenced")
+    if run.state is RunState.RETRYING:
+        _retry(work, run)
+    elif run.state is RunState.SCHEDULED:
+        _judge(work, run)
+    else:
+        return PlainReply(code="illegal_state", detail=run.state.value)
+    return PlainReply()
+
+
+def run_now(work: Work, command: RunNow) -> Reply:
+    """Make a manual run that is due now, and judge its overlap."""
+    if _NONCE.fullmatch(command.nonce) is None:
+        return PlainReply(code="malformed", detail="a nonce is made of letters, digits, '_' and '-'")
+    job = work.job(command.job_id)
+    if job is None:
+        return PlainReply(code="unknown_job")
+    run_id = run_id_of(job.job_id, command.now_ms, RunKind.MANUAL, command.nonce)
+    if work.run(run_id) is None:
+        key = RunKey(command.now_ms, job.job_id, RunKind.MANUAL, command.nonce)
+        work.transaction.put(row_key(key), b"", db=work.tables.job_runs)
+        _judge(work, create(work, _manual_run(job, run_id, command)))
+    return RunReply(run_id=run_id)
+
+
+def mark_active_runs(work: Work, job: Job) -> None:
+    """The job now has an overlap policy: let it see the released runs that it made while it had none."""
+    for scheduled in (True, False):
+        prefix = row_prefix(job.job_id, scheduled=scheduled)
+        for count, (key, _) in enumerate(rows_before(work.transaction, work.tables, prefix, None)):
+            if count == OVERLAP_SCAN_MAX:
+                break
+            run = work.run(row_run_id(job.job_id, key))
+            assert run is not None, "a row must have its run"
+            if run.state not in FINAL_STATES and run.state is not RunState.SCHEDULED and not run.exclusive:
+                activate(work, run)
+
+
+def _retry(work: Work, run: Run) -> None:
+    retried = change(
+        work,
+        run,
+        Move.RELEASE,
+        attempt=run.attempt + 1,
+        node=None,
+        session=None,
+        ahead=False,
+        claimed_ms=None,
+        started_ms=None,
+        finished_ms=None,
+        retry_at_ms=None,
+    )
+    assert retried is not None
+
+
+def _judge(work: Work, run: Run) -> None:
+    """Decide what becomes of a run whose time has come."""
+    job = work.job(run.job_id)
+    if job is None or is_superseded(work, run):
+        assert skip(work, run, SkipReason.SUPERSEDED.value)
+        return
+    if job.overlap_policy == "skip":
+        other = _active_run(work, job)
+        if other is not None:
+            assert skip(work, run, f"{SkipReason.OVERLAP.value}: {other}")
+            return
+        run = activate(work, run)
+    assert change(work, run, Move.RELEASE)
+
+
+def _active_run(work: Work, job: Job) -> str | None:
+    """The first released run of the job that is not final."""
+    prefix = job.job_id.encode() + SEPARATOR
+    cursor = work.transaction.cursor(db=work.tables.active_by_job)
+    if not cursor.set_range(prefix) or not cursor.key().startswith(prefix):
+        return None
+    return str(cursor.key()[len(prefix) :].decode())
+
+
+def _manual_run(job: Job, run_id: str, command: RunNow) -> Run:
+    return Run(
+        run_id=run_id,
+        job_id=job.job_id,
+        job_version=job.version,
+        team=job.team,
+        kind=RunKind.MANUAL,
+        due_ms=command.now_ms,
+        release_ms=command.now_ms,
+        priority=job.priority,
+        state=RunState.SCHEDULED,
+        attempts_max=1 + job.max_retries,
+        args=command.args,
+        created_ms=command.now_ms,
+    )

@@ -1,0 +1,106 @@
+"""The named databases of the state, and how to open them: the one place that knows the layout inside LMDB.
+
+The tables live under a generation (`state/<generation>/<table>`); `state/meta` says which one counts. A snapshot from
+another node is written into a new generation and becomes the state by one write of `state/meta`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import lmdb
+
+from statemachine.keys import U64
+from statemachine.records import FORMAT_VERSION
+
+MAP_SIZE_BYTES = 64 * 1024**3
+"""The same in every process that opens the environment; the file is sparse and grows as it is used."""
+DATABASES_MAX = 64
+"""Two generations of the state at once, the log's tables, and room for more."""
+READERS_MAX = 512
+
+FIRST_GENERATION = 1
+_META = b"state/meta"
+_GENERATION = b"generation"
+_FORMAT = b"format"
+APPLIED_KEY = b"applied_index"
+COUNTERS_KEY = b"counters"
+DEPTH_KEY = b"queue_depth"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tables:
+    """LMDB handles of one generation's tables; the comment at each is key → value."""
+
+    meta: Any  # applied_index, counters, queue_depth
+    jobs: Any  # job_id → Job (live ones only)
+    job_archive: Any  # job_id \0 version → Job: earlier versions, and the last one of a deleted job
+    job_names: Any  # digests of name, team → job_id
+    team_jobs: Any  # team \0 job_id → nothing
+    due: Any  # due_ms, bucket, job_id → DueEntry
+    timers: Any  # at_ms, bucket, run_id → TimerEntry
+    runs: Any  # run_id → Run
+    job_runs: Any  # job_id \0 class due_ms suffix → (job version, next tick) for ticks
+    waiting: Any  # 9-priority, team \0 release_ms run_id → nothing
+    claims: Any  # node \0 incarnation run_id → token
+    active_by_job: Any  # job_id \0 run_id → nothing: released runs that an overlap policy looks at
+    sessions: Any  # node → Session
+    ended_sessions: Any  # node \0 incarnation → nothing: claims may still have to be given back
+    buckets: Any  # bucket → BucketOwner
+    idempotency: Any  # digests of team, key → IdempotencyEntry
+    idempotency_times: Any  # created_ms, key → nothing
+    proposers: Any  # node → Proposer
+    results: Any  # node \0 seq → replies
+    rotation: Any  # 9-priority → team served last
+
+
+TABLE_NAMES = tuple(sorted(field.name for field in fields(Tables)))
+
+
+def open_environment(path: Any, *, readonly: bool = False) -> Any:
+    """Open the directory as the log process does (one writer), or read-only beside it. Raises lmdb.Error."""
+    return lmdb.open(
+        path,
+        map_size=MAP_SIZE_BYTES,
+        max_dbs=DATABASES_MAX,
+        max_readers=READERS_MAX,
+        readonly=readonly,
+        create=not readonly,
+        lock=True,
+    )
+
+
+def create_tables(environment: Any) -> Tables:
+    """Open or create the state of the current generation. Not inside a write transaction: it makes its own."""
+    with environment.begin(write=True) as transaction:
+        meta = environment.open_db(_META, txn=transaction)
+        if transaction.get(_GENERATION, db=meta) is None:
+            transaction.put(_FORMAT, U64.pack(FORMAT_VERSION), db=meta)
+            transaction.put(_GENERATION, U64.pack(FIRST_GENERATION), db=meta)
+        assert transaction.get(_FORMAT, db=meta) == U64.pack(FORMAT_VERSION), "the state has another format"
+        return _open(environment, transaction, generation_of(transaction, meta), create=True)
+
+
+def open_meta(environment: Any) -> Any:
+    """The handle of `state/meta`; raises lmdb.NotFoundError before the first start of the writer."""
+    return environment.open_db(_META, create=False)
+
+
+def open_tables(environment: Any, generation: int) -> Tables:
+    """The tables of a generation that exists."""
+    return _open(environment, None, generation, create=False)
+
+
+def generation_of(transaction: Any, meta: Any) -> int:
+    """The generation that counts, as of this transaction."""
+    return int(U64.unpack(transaction.get(_GENERATION, db=meta))[0])
+
+
+def _open(environment: Any, transaction: Any, generation: int, *, create: bool) -> Tables:
+    return Tables(
+        **{
+            name: environment.open_db(f"state/{generation:08d}/{name}".encode(), txn=transaction, create=create)
+            for name in TABLE_NAMES
+        }
+    )

@@ -1,0 +1,76 @@
+"""The rules of a run: what each state means, and the one table of legal moves. A missing key is the refusal.
+
+Every non-final state has somebody who ends it, by a deadline: that is why no run can rest (DESIGN I4).
+
+scheduled   made ahead of its time, for a job whose overlap has to be judged at that time. Stands in `timers` at its
+            release time; the owner of its bucket proposes Release then, and a later owner finds the timer there.
+queued      may run as soon as a session has room. Stands in `waiting`; apply itself hands it out, whenever a command
+            frees or fills something (renewals come every 1.5 s, so at the latest then).
+claimed     a session holds it, under a fencing token. Stands in `claims`; its node starts it at the release time and
+            reports Finish, or gives it back by Withdraw; if the session ends, the leader's ExpireSession takes it back.
+running     the holder has reported a start (a report, not a gate: short runs never do). Ends as `claimed` does, except
+            that it can no longer be withdrawn.
+retrying    an attempt failed and there are more. Stands in `timers` at the time of the next; the bucket's owner
+            proposes Release then.
+succeeded, dead, cancelled, skipped are final: a result, attempts used up, somebody's wish, a reason not to run. Only a
+            skip because the definition changed can be taken back (`rearm`), by a tick of the new definition.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from statemachine.records import RunState
+
+_S = RunState
+
+
+class Move(StrEnum):
+    """What happens to a run, and who makes it happen."""
+
+    RELEASE = "release"  # its time has come: Release by the bucket's owner
+    CLAIM = "claim"  # apply hands it to a session
+    START = "start"  # Start by the holder
+    SUCCEED = "succeed"  # Finish by the holder
+    RETRY = "retry"  # Finish(failed | timed_out) with attempts left
+    EXHAUST = "exhaust"  # Finish(failed | timed_out) or a lost session, with none left
+    CANCEL = "cancel"  # Finish(cancelled)
+    LOSE = "lose"  # ExpireSession with attempts left, or before its time
+    WITHDRAW = "withdraw"  # Withdraw without a reason, by the holder
+    SKIP = "skip"  # overlap, a deleted job, Withdraw with a reason
+    REARM = "rearm"  # Fire of a new definition at a tick that was skipped(superseded)
+
+
+BIRTHS = (_S.SCHEDULED, _S.QUEUED, _S.SKIPPED)
+"""The states that a run can begin in."""
+
+TRANSITIONS: dict[tuple[RunState, Move], RunState] = {
+    (_S.SCHEDULED, Move.RELEASE): _S.QUEUED,
+    (_S.SCHEDULED, Move.SKIP): _S.SKIPPED,
+    (_S.QUEUED, Move.CLAIM): _S.CLAIMED,
+    (_S.QUEUED, Move.SKIP): _S.SKIPPED,
+    (_S.CLAIMED, Move.START): _S.RUNNING,
+    (_S.CLAIMED, Move.SUCCEED): _S.SUCCEEDED,
+    (_S.CLAIMED, Move.RETRY): _S.RETRYING,
+    (_S.CLAIMED, Move.EXHAUST): _S.DEAD,
+    (_S.CLAIMED, Move.CANCEL): _S.CANCELLED,
+    (_S.CLAIMED, Move.LOSE): _S.QUEUED,
+    (_S.CLAIMED, Move.WITHDRAW): _S.QUEUED,
+    (_S.CLAIMED, Move.SKIP): _S.SKIPPED,
+    (_S.RUNNING, Move.START): _S.RUNNING,
+    (_S.RUNNING, Move.SUCCEED): _S.SUCCEEDED,
+    (_S.RUNNING, Move.RETRY): _S.RETRYING,
+    (_S.RUNNING, Move.EXHAUST): _S.DEAD,
+    (_S.RUNNING, Move.CANCEL): _S.CANCELLED,
+    (_S.RUNNING, Move.LOSE): _S.QUEUED,
+    (_S.RETRYING, Move.RELEASE): _S.QUEUED,
+    (_S.SKIPPED, Move.REARM): _S.SCHEDULED,
+}
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram; statemachine/DESIGN.md holds it, and a test compares the two."""
+    births = [f"    [*] --> {state}" for state in BIRTHS]
+    moves = [f"    {state} --> {end}: {move}" for (state, move), end in TRANSITIONS.items()]
+    ends = [f"    {state} --> [*]" for state in (_S.SUCCEEDED, _S.DEAD, _S.CANCELLED, _S.SKIPPED)]
+    return "\n".join(["stateDiagram-v2", *births, *moves, *ends])

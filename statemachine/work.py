@@ -1,0 +1,207 @@
+"""The working set of one apply: what it has read and what it means to write.
+
+Sessions, counters and buckets are touched by every run, so they are decoded once and written once an apply. Nothing
+here outlives the apply: a tick that is aborted leaves no trace in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from statemachine.codec import (
+    decode_bucket,
+    decode_counters,
+    decode_job,
+    decode_run,
+    decode_session,
+    encode,
+    encode_event,
+)
+from statemachine.commands import AnyEvent
+from statemachine.keys import U16, bucket_of
+from statemachine.records import BucketOwner, Counters, Job, Run, Session
+from statemachine.tables import COUNTERS_KEY, Tables
+from statemachine.waiting import WaitingQueue
+
+EVERY_NODE = "*"
+"""The topic of events that concern every node; any other topic is a node id."""
+NOBODY = BucketOwner(node=None, epoch=0)
+
+
+class Event(NamedTuple):
+    """A hint for the node processes of `topic`; `body` is codec.encode_event's."""
+
+    topic: str
+    body: bytes
+
+
+class Seat:
+    """A node's session with the counts of what it holds, which change with every run."""
+
+    __slots__ = ("held_ahead", "held_due", "session")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.held_due = session.held_due
+        self.held_ahead = session.held_ahead
+
+    @property
+    def takes_claims(self) -> bool:
+        return self.session.live and not self.session.draining
+
+    def hold(self, run: Run, change: int) -> None:
+        if run.ahead:
+            self.held_ahead += change
+        else:
+            self.held_due += change
+        assert self.held_due >= 0 and self.held_ahead >= 0
+
+    def current(self) -> Session:
+        """The session as it is to be stored."""
+        session = self.session
+        if (session.held_due, session.held_ahead) == (self.held_due, self.held_ahead):
+            return session
+        return msgspec.structs.replace(session, held_due=self.held_due, held_ahead=self.held_ahead)
+
+
+class Work:
+    """Reads and writes of one apply. `now_ms` is the newest wall clock among the commands applied so far."""
+
+    def __init__(self, transaction: Any, tables: Tables) -> None:
+        self.transaction = transaction
+        self.tables = tables
+        self.now_ms = 0
+        self.events: list[Event] = []
+        self.waiting = WaitingQueue(transaction, tables)
+        self.hand_out_due = False
+        self._jobs: dict[str, Job | None] = {}
+        self._runs: dict[bytes, Run] = {}
+        self._buckets: dict[int, BucketOwner] = {}
+        self._seats: dict[str, Seat] | None = None
+        self._stored_sessions: dict[str, Session] = {}
+        self._served: dict[int, str] = {}
+        self._counts: dict[str, int] = {}
+        self._ticks_skipped: dict[str, int] = {}
+
+    # --- jobs, runs, buckets
+
+    def job(self, job_id: str) -> Job | None:
+        """The live job of this id."""
+        if job_id not in self._jobs:
+            value = self.transaction.get(job_id.encode(), db=self.tables.jobs)
+            self._jobs[job_id] = None if value is None else decode_job(value)
+        return self._jobs[job_id]
+
+    def put_job(self, job: Job) -> None:
+        self.transaction.put(job.job_id.encode(), encode(job), db=self.tables.jobs)
+        self._jobs[job.job_id] = job
+
+    def drop_job(self, job_id: str) -> None:
+        self.transaction.delete(job_id.encode(), db=self.tables.jobs)
+        self._jobs[job_id] = None
+
+    def run(self, run_id: str) -> Run | None:
+        key = run_id.encode()
+        run = self._runs.get(key)
+        if run is None:
+            value = self.transaction.get(key, db=self.tables.runs)
+            return None if value is None else decode_run(value)
+        return run
+
+    def put_run(self, run: Run) -> None:
+        self._runs[run.run_id.encode()] = run
+
+    def bucket(self, bucket: int) -> BucketOwner:
+        owner = self._buckets.get(bucket)
+        if owner is None:
+            value = self.transaction.get(U16.pack(bucket), db=self.tables.buckets)
+            owner = self._buckets[bucket] = NOBODY if value is None else decode_bucket(value)
+        return owner
+
+    def put_bucket(self, bucket: int, owner: BucketOwner) -> None:
+        self.transaction.put(U16.pack(bucket), encode(owner), db=self.tables.buckets)
+        self._buckets[bucket] = owner
+
+    def owner_of(self, job_id: str) -> str | None:
+        """The node that fires this job's ticks."""
+        return self.bucket(bucket_of(job_id)).node
+
+    # --- sessions
+
+    @property
+    def seats(self) -> dict[str, Seat]:
+        """Every node's last session, by node, in order of node id."""
+        if self._seats is None:
+            cursor = self.transaction.cursor(db=self.tables.sessions)
+            self._stored_sessions = {key.decode(): decode_session(value) for key, value in cursor}
+            self._seats = {node: Seat(session) for node, session in self._stored_sessions.items()}
+        return self._seats
+
+    def seat_of(self, run: Run) -> Seat | None:
+        """The seat that holds the run's claim; None if a newer incarnation has taken the node's place."""
+        assert run.node is not None
+        seat = self.seats.get(run.node)
+        return seat if seat is not None and seat.session.incarnation == run.session else None
+
+    def open_seat(self, session: Session) -> None:
+        self._seats = dict(sorted((self.seats | {session.node: Seat(session)}).items()))
+
+    # --- turns
+
+    def served(self, priority: int) -> str | None:
+        """The team of this class that was handed a run last."""
+        if priority in self._served:
+            return self._served[priority]
+        value = self.transaction.get(bytes((9 - priority,)), db=self.tables.rotation)
+        return None if value is None else value.decode()
+
+    def set_served(self, priority: int, team: str) -> None:
+        self._served[priority] = team
+
+    # --- effects
+
+    def count(self, name: str, change: int = 1) -> None:
+        """Raise one of the Counters."""
+        self._counts[name] = self._counts.get(name, 0) + change
+
+    def count_skip(self, reason: str, ticks: int) -> None:
+        self.count("runs_skipped")
+        self._ticks_skipped[reason] = self._ticks_skipped.get(reason, 0) + ticks
+
+    def emit(self, topic: str, event: AnyEvent) -> None:
+        self.events.append(Event(topic, encode_event(event)))
+
+    # --- the end
+
+    def flush(self) -> None:
+        """Write everything that was held back."""
+        put, tables = self.transaction.put, self.tables
+        for key in sorted(self._runs):
+            put(key, encode(self._runs[key]), db=tables.runs)
+        for node, seat in (self._seats or {}).items():
+            session = seat.current()
+            if session is not self._stored_sessions.get(node):
+                put(node.encode(), encode(session), db=tables.sessions)
+        for priority, team in sorted(self._served.items()):
+            put(bytes((9 - priority,)), team.encode(), db=tables.rotation)
+        self.waiting.flush()
+        self._flush_counters()
+
+    def _flush_counters(self) -> None:
+        if not self._counts:
+            return
+        counters = read_counters(self.transaction, self.tables)
+        sums: dict[str, Any] = {name: getattr(counters, name) + change for name, change in self._counts.items()}
+        ticks = dict(counters.ticks_skipped)
+        for reason, change in self._ticks_skipped.items():
+            ticks[reason] = ticks.get(reason, 0) + change
+        sums["ticks_skipped"] = dict(sorted(ticks.items()))
+        counters = msgspec.structs.replace(counters, **sums)
+        self.transaction.put(COUNTERS_KEY, encode(counters), db=self.tables.meta)
+
+
+def read_counters(transaction: Any, tables: Tables) -> Counters:
+    value = transaction.get(COUNTERS_KEY, db=tables.meta)
+    return Counters() if value is None else decode_counters(value)
