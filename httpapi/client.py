@@ -1,0 +1,181 @@
+"""A client of the API for Python programs, and what the `horae` command uses.
+
+    async with Client("http://127.0.0.1:8101,http://127.0.0.1:8102") as client:
+        job = await client.create_job({"name": "hello", "schedule": "@every 5s", "target": {"type": "noop"}})
+        async for run in client.all_runs(job["job_id"]):
+            print(run["state"], run["due_at"])
+
+Answers are the API's JSON as plain values. Failures are `client_errors`: Refused carries the problem document, NoQuorum
+and Unreachable say that no node could answer. Every write may be repeated: creations get an idempotency key when the
+caller gives none, so a lost answer never makes two.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from httpapi.client_errors import BadAddress, ClientError, NoQuorum, Refused, Unreachable
+from httpapi.transport import Transport, parse_addresses
+from node.interface import LIST_LIMIT_MAX, Consistency
+
+__all__ = ["BadAddress", "Client", "ClientError", "NoQuorum", "Refused", "Unreachable"]
+
+TIMEOUT_S = 15.0
+"""Longer than a node waits for a majority (10 s), so that its answer, which knows more, comes first."""
+
+Json = dict[str, Any]
+
+
+class Client:
+    """Calls any node of a cluster. `addresses`: URLs separated by commas, tried in turn; `timeout_s`: for each try.
+
+    Every method may raise a ClientError."""
+
+    def __init__(self, addresses: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._transport = Transport(parse_addresses(addresses), timeout_s=timeout_s)
+
+    async def __aenter__(self) -> Client:
+        await self._transport.open()
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self._transport.close()
+
+    @property
+    def address(self) -> str:
+        """The base URL of the node that answered last."""
+        return self._transport.address
+
+    # --- jobs
+
+    async def create_job(self, draft: Mapping[str, Any], *, idempotency_key: str | None = None) -> Json:
+        """Create a job; answers job_id, next_run_at, version. The same key and draft again answer the first job."""
+        headers = {}
+        if idempotency_key is not None or draft.get("idempotency_key") is None:
+            headers["Idempotency-Key"] = idempotency_key or _new_key()
+        return await self._json("POST", "/v1/jobs", headers=headers, body=draft)
+
+    async def job(self, job_id: str, *, consistency: Consistency | None = None) -> Json:
+        return await self._json("GET", f"/v1/jobs/{quote(job_id, safe='')}", query=_query(consistency=consistency))
+
+    async def jobs(
+        self,
+        *,
+        team: str | None = None,
+        q: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        consistency: Consistency | None = None,
+    ) -> Json:
+        """One page: items and next_cursor."""
+        query = _query(team=team, q=q, limit=limit, cursor=cursor, consistency=consistency)
+        return await self._json("GET", "/v1/jobs", query=query)
+
+    async def all_jobs(self, *, team: str | None = None, q: str | None = None) -> AsyncIterator[Json]:
+        """Every job, page after page."""
+        cursor: str | None = None
+        while True:
+            page = await self.jobs(team=team, q=q, limit=LIST_LIMIT_MAX, cursor=cursor)
+            for job in page["items"]:
+                yield job
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    async def delete_job(self, job_id: str, *, version: int | None = None) -> None:
+        """Delete a job; with `version`, only if it still is that one."""
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        await self._transport.send("DELETE", f"/v1/jobs/{quote(job_id, safe='')}", headers=headers)
+
+    async def run_job(self, job_id: str, *, args: Any = msgspec.UNSET, idempotency_key: str | None = None) -> Json:
+        """Run a job now; answers the run. `args` takes the place of the job's."""
+        body = {} if args is msgspec.UNSET else {"args": args}
+        headers = {"Idempotency-Key": idempotency_key or _new_key()}
+        return await self._json("POST", f"/v1/jobs/{quote(job_id, safe='')}:run", headers=headers, body=body)
+
+    # --- runs
+
+    async def runs(
+        self,
+        job_id: str,
+        *,
+        states: Sequence[str] = (),
+        from_: str | None = None,
+        to: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        consistency: Consistency | None = None,
+    ) -> Json:
+        """One page of a job's runs, newest first: items and next_cursor. `from_` and `to` are RFC 3339 times."""
+        query = _query(limit=limit, cursor=cursor, consistency=consistency, to=to, state=",".join(states) or None)
+        query += [("from", from_)] if from_ is not None else []
+        return await self._json("GET", f"/v1/jobs/{quote(job_id, safe='')}/runs", query=query)
+
+    async def all_runs(
+        self, job_id: str, *, states: Sequence[str] = (), from_: str | None = None, to: str | None = None
+    ) -> AsyncIterator[Json]:
+        """Every run of a job, newest first, page after page."""
+        cursor: str | None = None
+        while True:
+            page = await self.runs(job_id, states=states, from_=from_, to=to, limit=LIST_LIMIT_MAX, cursor=cursor)
+            for run in page["items"]:
+                yield run
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    async def run(self, run_id: str, *, consistency: Consistency | None = None) -> Json:
+        return await self._json("GET", f"/v1/runs/{quote(run_id, safe='')}", query=_query(consistency=consistency))
+
+    async def run_log(self, run_id: str, *, attempt: int | None = None) -> bytes:
+        """The kept output of one attempt (the last without a number), from whichever node has it."""
+        answer = await self._transport.send(
+            "GET", f"/v1/runs/{quote(run_id, safe='')}/log", query=_query(attempt=attempt)
+        )
+        return answer.body
+
+    # --- the cluster
+
+    async def cluster(self, *, consistency: Consistency | None = None) -> Json:
+        return await self._json("GET", "/v1/cluster", query=_query(consistency=consistency))
+
+    async def preview(
+        self,
+        *,
+        schedule: Sequence[str] = (),
+        tz: str | None = None,
+        from_: str | None = None,
+        n: int | None = None,
+        job_id: str | None = None,
+    ) -> Json:
+        """The next `n` ticks of expressions, or of a job's, and what they mean in words."""
+        query = [("schedule", expression) for expression in schedule] + _query(tz=tz, n=n, job_id=job_id)
+        query += [("from", from_)] if from_ is not None else []
+        return await self._json("GET", "/v1/schedules:preview", query=query)
+
+    async def ready(self) -> None:
+        """Returns when a node is ready to work; raises NoQuorum with its reason, or Unreachable, when none is."""
+        await self._transport.send("GET", "/readyz")
+
+    async def _json(self, method: str, path: str, **request: Any) -> Json:
+        answer = await self._transport.send(method, path, **request)
+        try:
+            body = msgspec.json.decode(answer.body)
+        except msgspec.DecodeError:
+            body = None
+        if not isinstance(body, dict):
+            raise Unreachable([f"{self.address}: what answers there is not Horae"], definite=method == "GET")
+        return body
+
+
+def _query(**parameters: str | int | None) -> list[tuple[str, str]]:
+    return [(name, str(value)) for name, value in parameters.items() if value is not None]
+
+
+def _new_key() -> str:
+    return secrets.token_hex(16)
