@@ -76,14 +76,14 @@ class LocalCluster:
             self.start(*self.places)
             await self.wait_ready(*self.places)
         except BaseException:
-            self.close()
+            await self.close()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        await self.close()
 
     @property
     def urls(self) -> dict[str, str]:
@@ -159,11 +159,9 @@ class LocalCluster:
     def resume(self, name: str) -> None:
         self._signal(name, signal.SIGCONT)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Kill whatever still runs, the groups of ended nodes too (a log process that was left behind)."""
-        for name, process in self._processes.items():
-            self._signal(name, signal.SIGKILL)
-            process.wait()
+        await self.kill(*self._processes)
         self._processes.clear()
 
     def _arguments(self, place: NodePlace) -> Iterable[str]:
