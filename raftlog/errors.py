@@ -32,7 +32,7 @@ class OutcomeUnknown(LogError):
 
 
 class LogRefused(LogError):
-    """The log does not start: the data of another cluster or node, an unknown format, another version of the library."""
+    """The log does not start: data of another cluster or node, an unknown format, another version of the library."""
 
 
 class MessageRefused(LogError):

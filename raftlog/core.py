@@ -1,0 +1,356 @@
+"""The library's consensus with its losses closed: what is overridden, and the plain names under which the rest is read.
+
+All uses of the library's private names are in this file; pysyncobj_bindings.verify_library checks each at start-up.
+No properties here: the library's constructor reads every attribute of the object before this class is set up (trap 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pysyncobj import syncobj
+
+from raftlog import guards
+from raftlog.config import Identity, RaftConfig
+from raftlog.errors import LogBroken, MessageRefused
+from raftlog.interface import Role
+from raftlog.joining import Joining
+from raftlog.journal import Entry, LmdbJournal
+from raftlog.outbox import Message, Outbox
+from raftlog.pysyncobj_bindings import REGULAR, PeerNode, Seams, library_settings
+from raftlog.replication import Answer, Answers, Ballots, Follower, is_reset_to_act_upon
+
+_ROLES = {
+    syncobj._RAFT_STATE.FOLLOWER: Role.FOLLOWER,
+    syncobj._RAFT_STATE.CANDIDATE: Role.CANDIDATE,
+    syncobj._RAFT_STATE.LEADER: Role.LEADER,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hooks:
+    """What the core asks its node for, inside a tick."""
+
+    apply: Callable[[Entry], None]
+    """Apply the next committed entry. An exception ends the process."""
+    take_envelopes: Callable[[], Iterable[bytes]]
+    """Envelopes for this node, the leader, to append."""
+
+
+class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
+    """One member's consensus. Every call must happen inside `with seams`."""
+
+    def __init__(
+        self,
+        *,
+        identity: Identity,
+        config: RaftConfig,
+        seams: Seams,
+        journal: LmdbJournal,
+        joining: Joining,
+        outbox: Outbox,
+        hooks: Hooks,
+        applied_index: int,
+    ) -> None:
+        self._config = config
+        self._clock = seams.clock
+        self._journal = journal
+        self._joining = joining
+        self._outbox = outbox
+        self._hooks = hooks
+        self._majority = identity.majority
+        self._ballots = Ballots()
+        self._answers = Answers()
+        self._append_seq = 0
+        self._answering_seq = 0
+        self._heard_leader_at = float("-inf")
+        self._in_tick = False
+        self._elected_in_tick = False
+        self._members = {node_id: PeerNode(node_id) for node_id in identity.members}
+        self._peers = [self._members[peer] for peer in sorted(identity.members) if peer != identity.node]
+        self._followers = {peer.id: Follower() for peer in self._peers}
+        super().__init__(self._members[identity.node], self._peers, library_settings(config), transport=outbox)
+        self._SyncObj__raftLastApplied = applied_index
+        self.durable_index = journal.last_index
+
+    # What the node asks.
+
+    def role(self) -> Role:
+        return _ROLES[self._SyncObj__raftState]
+
+    def is_leader(self) -> bool:
+        return bool(self._isLeader())
+
+    def leader(self) -> str | None:
+        leader = self._getLeader()
+        return None if leader is None else str(leader.id)
+
+    def term(self) -> int:
+        return int(self._getTerm())
+
+    def commit_index(self) -> int:
+        return int(self._SyncObj__raftCommitIndex)
+
+    def applied_index(self) -> int:
+        return int(self._SyncObj__raftLastApplied)
+
+    def has_backlog(self) -> bool:
+        """Whether another step, without any input, has something to apply or to commit."""
+        alone = self._majority == 1 and self.is_leader()
+        return self.applied_index() < self.commit_index() or (alone and self.commit_index() < self.durable_index)
+
+    def is_connected(self, peer: str) -> bool:
+        return bool(self._members[peer] in self._SyncObj__connectedNodes)
+
+    def has_quorum(self) -> bool:
+        """Leader: a majority answered within the fallback timeout. Others: a leader was heard within it."""
+        oldest = self._clock() - self._config.leader_fallback_s
+        if not self.is_leader():
+            return self.leader() is not None and self._heard_leader_at > oldest
+        responses = self._SyncObj__lastResponseTime
+        return 1 + sum(bool(responses[peer] > oldest) for peer in self._peers) >= self._majority
+
+    def next_deadline(self) -> float:
+        """When the library's timers are next due; infinity if none is."""
+        if self.is_leader():
+            return float(self._SyncObj__newAppendEntriesTime)
+        return float(self._SyncObj__raftElectionDeadline) if self._SyncObj__connectedToAnyone() else float("inf")
+
+    # Read barriers.
+
+    def has_applied_own_term(self) -> bool:
+        """Whether this leader's own no-op is applied: only then does its commit index cover all that was
+        acknowledged."""
+        return self.is_leader() and self.applied_index() >= int(self._SyncObj__noopIDx)
+
+    def next_append_seq(self) -> int:
+        """The number of the next append_entries: an echo of it or a later one proves leadership after now."""
+        return self._append_seq + 1
+
+    def is_echoed(self, seq: int) -> bool:
+        """Whether a majority, this leader included, has answered the append_entries `seq` or a later one."""
+        echoes = sum(follower.echoed_seq >= seq for follower in self._followers.values())
+        return 1 + echoes >= self._majority
+
+    # Inputs.
+
+    def peer_connected(self, peer: str) -> None:
+        self._followers[peer].forget_in_flight()
+        self._outbox._onNodeConnected(self._members[peer])
+
+    def peer_disconnected(self, peer: str) -> None:
+        self._outbox._onNodeDisconnected(self._members[peer])
+
+    def receive(self, peer: str, message: Message) -> None:
+        self._outbox._onMessageReceived(self._members[peer], message)
+
+    def tick(self) -> None:
+        """Elect, commit, apply a slice, append what the node has."""
+        before = self.commit_index()
+        self._in_tick = True
+        self._onTick(0.0)
+        self._in_tick = False
+        if self.commit_index() > before and not guards.is_durable(self.commit_index(), self.durable_index):
+            raise LogBroken(
+                f"entry {self.commit_index()} was counted before it was on this disk ({self.durable_index})"
+            )
+        if self._elected_in_tick:
+            self._elected_in_tick = False
+            super()._SyncObj__onBecomeLeader()
+
+    def send_where_wanted(self, barrier_seq: int) -> None:
+        """Send to each follower that lacks entries, the commit index, or a message numbered `barrier_seq` or later."""
+        if not self.is_leader():
+            return
+        for peer in self._peers:
+            follower = self._followers[peer.id]
+            behind = self._may_send_entries(peer, follower) or follower.sent_commit_index < self.commit_index()
+            if self.is_connected(peer.id) and (behind or follower.sent_seq < barrier_seq):
+                self._send_append(peer, follower)
+
+    def flush_answers(self) -> None:
+        """Hand the tick's acknowledgements to the outbox, merged."""
+        for peer, message in self._answers.take():
+            self._outbox.put(peer, message)
+
+    # Overrides: messages.
+
+    def _SyncObj__onMessageReceived(self, node: PeerNode, message: Message) -> None:  # noqa: N802
+        _HANDLERS[message["type"]](self, node, message)
+
+    def _pass_on(self, node: PeerNode, message: Message) -> None:
+        super()._SyncObj__onMessageReceived(node, message)
+
+    def _on_append(self, node: PeerNode, message: Message) -> None:
+        term = self.term()
+        self._answering_seq = message.get("seq", 0)
+        if message["term"] < term:
+            self._answer_stale(node)
+            return
+        if message["term"] == term and (self.is_leader() or self.leader() not in (None, node.id)):
+            raise LogBroken(f"two leaders in term {term}: {node.id} and {self.leader()}")
+        self._pass_on(node, guards.bounded_append(message))
+        self._heard_leader_at = self._clock()
+        self._joining.heard(self.term(), message.get("last_index", 0))
+
+    def _answer_stale(self, node: PeerNode) -> None:
+        """Tell a deposed leader so: the library keeps silent, and a leader of an older term would never learn it (trap
+        5)."""
+        self._answers.add(node.id, Answer(self.term(), self._answering_seq, 1, False, False))
+
+    def _on_answer(self, node: PeerNode, message: Message) -> None:
+        if message["term"] > self.term():
+            self._step_down(message["term"])
+            return
+        if not self.is_leader() or not guards.is_current_answer(message, self.term()):
+            return
+        if message["next_node_idx"] > self._journal.last_index + 1:
+            raise MessageRefused(f"an answer of {node.id} about entries that this leader does not have")
+        self._take_answer(node, message)
+
+    def _take_answer(self, node: PeerNode, message: Message) -> None:
+        follower = self._followers[node.id]
+        follower.echoed(message["seq"])
+        reset = is_reset_to_act_upon(follower, message)
+        before = self._SyncObj__raftNextIndex[node]
+        self._pass_on(node, message | {"reset": reset})
+        if reset:
+            follower.reset_floor = self._append_seq
+            follower.forget_in_flight()
+        else:
+            self._SyncObj__raftNextIndex[node] = guards.next_index_after(self._SyncObj__raftNextIndex[node], before)
+
+    def _step_down(self, term: int) -> None:
+        self._SyncObj__setCurrentTerm(term, None)
+        self._SyncObj__setState(syncobj._RAFT_STATE.FOLLOWER)
+        self._SyncObj__raftLeader = None
+
+    def _on_vote_request(self, node: PeerNode, message: Message) -> None:
+        """A store that may have forgotten what it acknowledged must not help elect a leader without it (S5)."""
+        if self._joining.may_vote():
+            self._pass_on(node, message)
+
+    def _on_vote(self, node: PeerNode, message: Message) -> None:
+        if message["term"] == self.term() and self._ballots.is_first(message["term"], node.id):
+            self._pass_on(node, message)
+
+    def _SyncObj__sendNextNodeIdx(  # noqa: N802
+        self,
+        node: PeerNode,
+        reset: bool = False,
+        nextNodeIdx: int | None = None,  # noqa: N803
+        success: bool = False,
+    ) -> None:
+        """A rejection names the entry after the commit index, which always fits the leader's log: the library's own
+        guesses step back one entry a round trip, or jump ahead (trap 14)."""
+        next_index = self.commit_index() + 1 if reset else nextNodeIdx or self._journal.last_index + 1
+        self._answers.add(node.id, Answer(self.term(), self._answering_seq, next_index, reset, success))
+
+    # Overrides: elections.
+
+    def _SyncObj__connectedToAnyone(self) -> bool:  # noqa: N802
+        """Whether standing makes sense: with votes of a majority within reach. (A pre-vote's quorum will be asked
+        here.)"""
+        return self._joining.may_vote() and 1 + len(self._SyncObj__connectedNodes) >= self._majority
+
+    def _SyncObj__onBecomeLeader(self) -> None:  # noqa: N802
+        """A majority of one is elected in the middle of a tick, before the commit rule runs: its no-op waits until
+        after, or it would be counted before it is on the disk."""
+        if self._in_tick:
+            self._elected_in_tick = True
+            return
+        for peer_id in self._followers:
+            self._followers[peer_id] = Follower(reset_floor=self._append_seq, echoed_seq=0)
+        super()._SyncObj__onBecomeLeader()
+
+    def _SyncObj__setState(self, newState: int) -> None:  # noqa: N802, N803
+        """A leader that steps down waits like everybody else before it stands again: its own deadline is long past."""
+        if self.is_leader() and newState != syncobj._RAFT_STATE.LEADER:
+            self._SyncObj__raftElectionDeadline = self._clock() + self._SyncObj__generateRaftTimeout()
+        super()._SyncObj__setState(newState)
+
+    # Overrides: appending, sending, applying.
+
+    def _checkCommandsToApply(self) -> None:  # noqa: N802
+        """Append the node's envelopes. The library's own queue, its forwarding and its callbacks are not used: they
+        lose track of a command across a lost connection or a change of leader (trap 16)."""
+        if self.is_leader():
+            for envelope in self._hooks.take_envelopes():
+                self._journal.add(REGULAR + envelope, self._journal.last_index + 1, self.term())
+
+    def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802
+        self._SyncObj__newAppendEntriesTime = self._clock() + self._config.heartbeat_s
+        for peer in self._peers:
+            if self.is_connected(peer.id):
+                self._send_append(peer, self._followers[peer.id])
+
+    def _send_append(self, peer: PeerNode, follower: Follower) -> None:
+        """One append_entries at least, further ones while the follower lacks entries and its window has room."""
+        self._send_one_append(peer, follower)
+        while self._may_send_entries(peer, follower):
+            self._send_one_append(peer, follower)
+
+    def _may_send_entries(self, peer: PeerNode, follower: Follower) -> bool:
+        room = follower.in_flight_bytes < self._config.in_flight_bytes_max
+        return bool(room and self._SyncObj__raftNextIndex[peer] <= self._journal.last_index)
+
+    def _send_one_append(self, peer: PeerNode, follower: Follower) -> None:
+        next_index = self._next_index(peer)
+        entries: list[Entry] = []
+        if self._may_send_entries(peer, follower):
+            entries = self._journal.batch(next_index, self._config.append_batch_bytes)
+            self._SyncObj__raftNextIndex[peer] = next_index + len(entries)
+        self._append_seq += 1
+        self._outbox.put(peer.id, self._append_message(next_index - 1, entries))
+        follower.sent(self._append_seq, sum(len(entry[0]) for entry in entries), self.commit_index())
+
+    def _next_index(self, peer: PeerNode) -> int:
+        """A follower that lacks entries before the log's first needs a snapshot; the log is kept whole, so there is
+        none, and the library's loop for it, which spins without one (trap 3), is not used."""
+        next_index = max(self._SyncObj__raftNextIndex[peer], self._journal.first_index + 1)
+        self._SyncObj__raftNextIndex[peer] = next_index
+        return int(next_index)
+
+    def _append_message(self, previous_index: int, entries: list[Entry]) -> Message:
+        return {
+            "type": "append_entries",
+            "term": self.term(),
+            "commit_index": self.commit_index(),
+            "entries": entries,
+            "prevLogIdx": previous_index,
+            "prevLogTerm": self._journal.entry(previous_index)[2],
+            "seq": self._append_seq,
+            "last_index": self._journal.last_index,
+        }
+
+    def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802
+        """Apply for one slice of time. Nothing is swallowed and nobody is called back: a raising callback made the
+        library apply the same entry again, on that node alone (S13)."""
+        slice_end = self._clock() + self._config.apply_slice_s
+        while self.applied_index() < self.commit_index():
+            index = self.applied_index() + 1
+            entry = self._journal.entry(index)
+            self._hooks.apply(entry)
+            self._SyncObj__raftLastApplied = index
+            self._joining.applied(entry[2], index)
+            if self._clock() >= slice_end:
+                break
+        return False
+
+    def _SyncObj__tryLogCompaction(self) -> None:  # noqa: N802
+        """Nothing: the state is on the disk beside the log, there is nothing to dump."""
+
+    # What the library offers and this log does not (S16): each would append an entry of pickle.
+
+    def _applyCommand(self, command: bytes, callback: Any, commandType: Any = None) -> None:  # noqa: N802, N803
+        raise LogBroken("commands enter the log as envelopes")
+
+
+_HANDLERS: dict[str, Callable[[Core, PeerNode, Message], None]] = {
+    "append_entries": Core._on_append,
+    "next_node_idx": Core._on_answer,
+    "request_vote": Core._on_vote_request,
+    "response_vote": Core._on_vote,
+}

@@ -1,0 +1,212 @@
+"""The log on LMDB, behind the journal interface of the library.
+
+It differs from the library's own journals where those lose data:
+- `add` settles conflicts entry by entry: what is there already, with the same term, stays (a delayed append_entries
+  must not cut off what was acknowledged behind it); another term cuts off from there. `deleteEntriesFrom` therefore
+  does nothing.
+- Nothing at or below the commit index is ever cut off: that stops the process.
+- Term and vote are part of the same transaction.
+- Recent entries are cached and `journal[i:]` reads lazily, so no call costs more than what it looks at.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, overload
+
+from pysyncobj.journal import Journal
+
+from raftlog.disk import Disk
+from raftlog.errors import LogBroken
+from raftlog.meta import MetaStore
+
+Entry = tuple[bytes, int, int]
+"""(command, index, term), in the library's order."""
+
+FIRST_COMMIT_INDEX = 1
+"""Entry 1 is the same no-op on every node, so it counts as committed from the start."""
+
+_KEY = struct.Struct(">Q")
+_TERM = struct.Struct(">Q")
+
+
+class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
+    """The named database `raft/log`: index (u64 big-endian) → term (u64 big-endian), command."""
+
+    def __init__(self, disk: Disk, meta: MetaStore, *, cache_bytes: int) -> None:
+        self._disk = disk
+        self._meta = meta
+        self._database = disk.database("raft/log")
+        self._cache: dict[int, Entry] = {}
+        self._cache_bytes = 0
+        self._cache_bytes_max = cache_bytes
+        self.first_index, self._last = self._bounds()
+        self._term, self._vote = meta.ballot()
+        self._commit_index = self._stored_commit_index()
+
+    # What raftlog asks.
+
+    @property
+    def last_index(self) -> int:
+        return self._last[1]
+
+    def entry(self, index: int) -> Entry:
+        """The entry at an index, which must be in the log."""
+        if index == self._last[1]:
+            return self._last
+        cached = self._cache.get(index)
+        return self._read(index) if cached is None else cached
+
+    def batch(self, start_index: int, bytes_max: int) -> list[Entry]:
+        """Entries from an index on, until their commands together reach `bytes_max` or the log ends."""
+        entries: list[Entry] = []
+        size = 0
+        for index in range(start_index, self.last_index + 1):
+            entries.append(self.entry(index))
+            size += len(entries[-1][0])
+            if size >= bytes_max:
+                break
+        return entries
+
+    # What the library asks (names are its own; positions count from the first entry kept).
+
+    def add(self, command: bytes, idx: int, term: int) -> None:
+        """Append, or keep what is there already (same index and term), or replace a conflicting uncommitted tail."""
+        if idx <= self.last_index:
+            if self._holds(command, idx, term):
+                return
+            self._truncate_from(idx)
+        if idx != self.last_index + 1:
+            raise LogBroken(f"entry {idx} would leave a gap behind {self.last_index}")
+        self._append((command, idx, term))
+
+    def deleteEntriesFrom(self, entryFrom: int) -> None:  # noqa: N802, N803
+        """Nothing: the library asks for it before every append behind existing entries, whether they differ or not."""
+
+    def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803
+        raise LogBroken("the log is not trimmed")
+
+    def clear(self) -> None:
+        raise LogBroken("no snapshot is installed")
+
+    def setRaftCommitIndex(self, raftCommitIndex: int) -> None:  # noqa: N802, N803
+        if raftCommitIndex < self._commit_index:
+            raise LogBroken(f"the commit index would fall from {self._commit_index} to {raftCommitIndex}")
+        if raftCommitIndex != self._commit_index:
+            self._commit_index = raftCommitIndex
+            self._meta.put_commit_index(raftCommitIndex)
+
+    def getRaftCommitIndex(self) -> int:  # noqa: N802
+        return self._commit_index
+
+    def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:  # noqa: N802, N803
+        if term < self._term:
+            raise LogBroken(f"the term would fall from {self._term} to {term}")
+        if (term, votedForNodeId) != (self._term, self._vote):
+            self._term, self._vote = term, votedForNodeId
+            self._meta.put_ballot(term, votedForNodeId)
+
+    def getCurrentTerm(self) -> int:  # noqa: N802
+        return self._term
+
+    def getVotedForNodeId(self) -> str | None:  # noqa: N802
+        return self._vote
+
+    def _destroy(self) -> None:
+        """Nothing: the disk is its opener's."""
+
+    def __len__(self) -> int:
+        return self.last_index - self.first_index + 1
+
+    @overload
+    def __getitem__(self, item: int) -> Entry: ...
+    @overload
+    def __getitem__(self, item: slice) -> list[Entry] | Tail: ...
+    def __getitem__(self, item: int | slice) -> Entry | list[Entry] | Tail:
+        if isinstance(item, slice):
+            start, stop, _ = item.indices(len(self))
+            tail = Tail(self, self.first_index + start)
+            return tail if item.stop is None else tail[: max(0, stop - start)]
+        index = self.first_index + item if item >= 0 else self.last_index + 1 + item
+        if not self.first_index <= index <= self.last_index:
+            raise IndexError(item)
+        return self.entry(index)
+
+    # Inside.
+
+    def _bounds(self) -> tuple[int, Entry]:
+        """(first index, last entry); (1, a placeholder at 0) for an empty log."""
+        with self._disk.transaction.cursor(db=self._database) as cursor:
+            if not cursor.first():
+                return 1, (b"", 0, 0)
+            first: int = _KEY.unpack(cursor.key())[0]
+            cursor.last()
+            return first, _decoded(_KEY.unpack(cursor.key())[0], cursor.value())
+
+    def _stored_commit_index(self) -> int:
+        """Never ahead of the log: the library counts everything below it as verified."""
+        return max(FIRST_COMMIT_INDEX, min(self._meta.commit_index(), self.last_index))
+
+    def _holds(self, command: bytes, index: int, term: int) -> bool:
+        present = self.entry(index)
+        if present[2] != term:
+            return False
+        if present[0] != command:
+            raise LogBroken(f"two different entries at index {index} of term {term}")
+        return True
+
+    def _truncate_from(self, index: int) -> None:
+        if index <= self._commit_index:
+            raise LogBroken(f"entry {index} is committed (up to {self._commit_index}) and would be cut off")
+        for cut in range(index, self.last_index + 1):
+            self._disk.transaction.delete(_KEY.pack(cut), db=self._database)
+            entry = self._cache.pop(cut, None)
+            self._cache_bytes -= len(entry[0]) if entry else 0
+        self._last = self.entry(index - 1)
+
+    def _append(self, entry: Entry) -> None:
+        command, index, term = entry
+        self._disk.transaction.put(_KEY.pack(index), _TERM.pack(term) + command, append=True, db=self._database)
+        self._last = entry
+        self._cache[index] = entry
+        self._cache_bytes += len(command)
+        while self._cache_bytes > self._cache_bytes_max:
+            oldest = next(iter(self._cache))
+            self._cache_bytes -= len(self._cache.pop(oldest)[0])
+
+    def _read(self, index: int) -> Entry:
+        stored: Any = self._disk.transaction.get(_KEY.pack(index), db=self._database)
+        if stored is None:
+            raise LogBroken(f"entry {index} is missing from the log ({self.first_index} to {self.last_index})")
+        return _decoded(index, stored)
+
+
+class Tail:
+    """The journal from an index on, as the library's `journal[i:]`: nothing is read before it is asked for."""
+
+    def __init__(self, journal: LmdbJournal, start_index: int) -> None:
+        self._journal = journal
+        self._start = start_index
+
+    def __len__(self) -> int:
+        return max(0, self._journal.last_index - self._start + 1)
+
+    def __iter__(self) -> Iterator[Entry]:
+        for index in range(self._start, self._journal.last_index + 1):
+            yield self._journal.entry(index)
+
+    @overload
+    def __getitem__(self, item: int) -> Entry: ...
+    @overload
+    def __getitem__(self, item: slice) -> list[Entry]: ...
+    def __getitem__(self, item: int | slice) -> Entry | list[Entry]:
+        if isinstance(item, slice):
+            return [self._journal.entry(self._start + position) for position in range(*item.indices(len(self)))]
+        if not 0 <= item < len(self):
+            raise IndexError(item)
+        return self._journal.entry(self._start + item)
+
+
+def _decoded(index: int, stored: bytes) -> Entry:
+    return stored[_TERM.size :], index, _TERM.unpack_from(stored)[0]

@@ -1,0 +1,55 @@
+"""What a node wants done after a step, and the messages between nodes.
+
+Messages between nodes are dicts of msgpack types. Field types: int unless said otherwise.
+    append_entries  term, commit_index, prevLogIdx, prevLogTerm, entries: [[payload: bytes, index, term], ...],
+                    seq, last_index
+    next_node_idx   term, next_node_idx, reset: bool, success: bool, seq     (the answer; seq echoes the append's)
+    request_vote    term, last_log_index, last_log_term
+    response_vote   term
+    propose         envelope: bytes                                          (forwarded to the leader; see envelope.py)
+    result          incarnation, seq, replies: [bytes, ...]                  (the leader's answer to it)
+    barrier         id                                                       (forwarded to the leader)
+    barrier_result  id, index
+All integers are >= 0 and < 2**63. Anything else is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from raftlog.barriers import BarrierPassed
+from raftlog.interface import Event, LogStatus
+from raftlog.outbox import Outgoing
+from raftlog.proposals import Result
+
+
+class AppliedEvents(NamedTuple):
+    """Events of one topic that applying the entry at `applied_index` gave."""
+
+    applied_index: int
+    topic: str
+    bodies: Sequence[bytes]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ready:
+    """What one step wants done; see the module's head for the order."""
+
+    immediate: Sequence[Outgoing]
+    held: Sequence[Outgoing]
+    results: Sequence[Result]
+    barriers: Sequence[BarrierPassed]
+    events: Sequence[AppliedEvents]
+    status: LogStatus
+    status_changed: bool
+    """Role, leader, term or quorum differ from the last step's."""
+
+
+def grouped(applied_index: int, events: Sequence[Event]) -> list[AppliedEvents]:
+    """One AppliedEvents a topic, in the order of the topics' first events."""
+    by_topic: dict[str, list[bytes]] = {}
+    for event in events:
+        by_topic.setdefault(event.topic, []).append(event.body)
+    return [AppliedEvents(applied_index, topic, bodies) for topic, bodies in by_topic.items()]
