@@ -24,5 +24,7 @@ def _move(work: Work, move: BucketMove) -> str:
     seat = None if move.node is None else work.seats.get(move.node)
     if move.node is not None and (seat is None or not seat.session.live):
         return "unknown_session"
+    if seat is not None and seat.session.draining:
+        return "draining"
     work.put_bucket(move.bucket, BucketOwner(node=move.node, epoch=owner.epoch + 1))
     return "ok"

@@ -199,7 +199,7 @@ class BucketMove(msgspec.Struct, frozen=True, kw_only=True, array_like=True, for
 
 class AssignBuckets(Command, frozen=True, kw_only=True, tag="assign_buckets"):
     """Move buckets; each move is a compare-and-set on the bucket's epoch, which it raises by one. Verdict a move in
-    AssignReply.codes: ok | stale_epoch | unknown_session (the node has no live one) | malformed."""
+    AssignReply.codes: ok | stale_epoch | unknown_session (the node has no live one) | draining | malformed."""
 
     moves: Annotated[tuple[BucketMove, ...], Meta(max_length=MOVES_MAX)]
 
@@ -264,6 +264,7 @@ REFUSALS = {
     "unknown_job": "no such job, or it is deleted",
     "unknown_run": "no such run",
     "unknown_session": "no such session, or it has ended",
+    "draining": "the node's session is leaving",
     "name_taken": "another job of the team has this name",
     "idempotency_conflict": "the idempotency key was used with another body",
     "version_conflict": "the job's version is not the expected one",

@@ -139,6 +139,11 @@ def _remember(work: Work, command: PutJob) -> None:
         return
     _prune(work, command.now_ms)
     key = pair_key(command.job.team, command.idempotency_key)
+    before = work.transaction.get(key, db=work.tables.idempotency)
+    if before is not None:
+        # Outdated, else it had answered. Its row of times must go, or pruning it would take the new entry along.
+        time_key = U64.pack(decode_idempotency(before).created_ms) + key
+        work.transaction.delete(time_key, db=work.tables.idempotency_times)
     entry = IdempotencyEntry(digest=command.body_digest, job_id=command.job.job_id, created_ms=command.now_ms)
     work.transaction.put(key, encode(entry), db=work.tables.idempotency)
     work.transaction.put(U64.pack(command.now_ms) + key, b"", db=work.tables.idempotency_times)

@@ -73,8 +73,9 @@ def expire_session(work: Work, command: ExpireSession) -> Reply:
 def _end(work: Work, seat: Seat) -> None:
     session = seat.session
     seat.session = msgspec.structs.replace(session, live=False)
-    key = session_prefix(session.node, session.incarnation)
-    work.transaction.put(key, b"", db=work.tables.ended_sessions)
+    if seat.held_due or seat.held_ahead:
+        key = session_prefix(session.node, session.incarnation)
+        work.transaction.put(key, b"", db=work.tables.ended_sessions)
     work.emit(EVERY_NODE, SessionEnded(node=session.node, incarnation=session.incarnation))
 
 
