@@ -61,5 +61,5 @@ class Link:
         connection = self.connection
         if connection is None:
             return self.dial_at_s if self.dials and not self.resolving else float("inf")
-        dead_s = connection.heard_s + timeout_s
-        return min(dead_s, connection.sent_s + PING_PERIOD_S) if connection.session else dead_s
+        dies_at_s = connection.dies_at_s(timeout_s)
+        return min(dies_at_s, connection.sent_s + PING_PERIOD_S) if connection.session else dies_at_s

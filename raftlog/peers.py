@@ -118,14 +118,14 @@ class Peers:
             if link.may_dial(now_s):
                 self._find_and_dial(link)
         for connection in [*self._unproven]:
-            if now_s - connection.opened_s >= self._timeout_s:
+            if now_s >= connection.dies_at_s(self._timeout_s):
                 connection.close("no handshake in time", refused=True)
         self._listener.turn(now_s)
 
     def next_turn_s(self) -> float:
         """When (on the clock) `turn` must be called though nothing comes in."""
         moments = [link.next_turn_s(self._timeout_s) for link in self._links.values()]
-        moments += [connection.opened_s + self._timeout_s for connection in self._unproven]
+        moments += [connection.dies_at_s(self._timeout_s) for connection in self._unproven]
         return min([*moments, self._listener.next_turn_s()])
 
     def close(self) -> None:
@@ -174,8 +174,10 @@ class Peers:
         connection = link.connection
         if connection is None:
             return
-        if now_s - connection.heard_s >= self._timeout_s:
-            connection.close(f"nothing heard for {self._timeout_s:g} s")
+        if now_s >= connection.dies_at_s(self._timeout_s):
+            connection.close(
+                f"nothing heard for {self._timeout_s:g} s" if connection.session else "no handshake in time"
+            )
         elif connection.session and now_s - connection.sent_s >= PING_PERIOD_S:
             connection.ping()
             connection.flush()

@@ -91,12 +91,17 @@ class Net:
         return Address("127.0.0.1", self.peers[node].port)
 
     def turn(self, wait_s: float = 0.0) -> bool:
+        """Whether anything came. As a driver does: first what time asks for, then what comes, then time again."""
+        self.turn_peers()
         events = self.selector.select(wait_s)
         for key, mask in events:
             key.data(mask)
+        self.turn_peers()
+        return bool(events)
+
+    def turn_peers(self) -> None:
         for peers in self.peers.values():
             peers.turn()
-        return bool(events)
 
     def run_until(self, condition: Callable[[], bool], *, move_clock: bool = False) -> None:
         """Turn until the condition holds; `move_clock`: when nothing happens for a moment, go to the next deadline."""

@@ -16,7 +16,7 @@ from raftlog.addresses import Address
 from raftlog.connection import Message
 from raftlog.link import BACKOFF_MAX_S, PING_PERIOD_S
 from raftlog.listener import ACCEPT_PAUSE_S
-from raftlog.wire import FRAME_BYTES_MAX, unpack
+from raftlog.wire import FRAME_BYTES_MAX, frame, pack, unpack
 from tests.raftlog.peer_net import TIMEOUT_S, TURNS_MAX, Net, RawPeer, is_connection, note
 
 
@@ -238,6 +238,30 @@ class TestSilence:
         net.run_until(lambda: one._links["n2"].attempts == 2, move_clock=True)
         assert net.nodes["n1"].told == []
 
+    def test_an_acceptor_that_dribbles_does_not_keep_the_dialer_waiting(self, net: Net) -> None:
+        dribbling = socket.create_server(("127.0.0.1", 0))
+        net.sockets.append(dribbling)
+        one = net.start("n1", {"n2": Address("127.0.0.1", dribbling.getsockname()[1])})
+        net.run_until(lambda: one._links["n2"].connection is not None)
+        accepted, _ = dribbling.accept()
+        net.sockets.append(accepted)
+        for _ in range(5):
+            accepted.sendall(b"\0")
+            net.settle()
+            net.clock.now_s += TIMEOUT_S / 5
+        net.settle()
+        assert one._links["n2"].attempts == 1
+
+    def test_a_frame_that_arrives_slowly_keeps_a_connection_alive(self, net: Net) -> None:
+        net.start("n2", {"n1": Address("127.0.0.1", 1)})
+        peer = RawPeer(net)
+        sealed = peer.shake_hands().sealer.seal(pack(note(1)))
+        for byte in frame(sealed, FRAME_BYTES_MAX):
+            peer.sock.sendall(bytes([byte]))
+            net.settle()
+            net.clock.now_s += 0.6 * TIMEOUT_S
+        assert net.nodes["n2"].told == [("connected", "n1", 1), (1, "n1", 1)]
+
 
 class TestOverflow:
     def test_a_peer_that_does_not_read_loses_its_connection_and_the_loss_is_told_by_the_next_turn(
@@ -265,10 +289,10 @@ class TestOverflow:
             two.send("n1", {**note(number), "envelope": bytes(20_000)})
         two.flush()
         assert two._links["n1"].live is not None
-        assert two._links["n1"].live._outgoing_bytes > 0
+        assert two._links["n1"].live.outgoing_bytes > 0
         seen = [unpack(session.opener.open(peer.read()))["id"] for _ in range(300)]
         assert seen == list(range(300))
-        assert two._links["n1"].live._outgoing_bytes == 0
+        assert two._links["n1"].live.outgoing_bytes == 0
 
 
 def test_another_node_at_a_peers_address_is_not_taken_for_it(net: Net, caplog: pytest.LogCaptureFixture) -> None:
