@@ -1,0 +1,33 @@
+"""`horae bench` itself, with tiny numbers: real nodes, every work, and figures that make sense."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.local_cluster import ENTRY
+
+
+def test_the_bench_measures_all_its_works(tmp_path: Path) -> None:
+    small = ["--runs", "1", "--jobs", "50", "--rate", "20", "--seconds", "5", "--failover-seconds", "24"]
+    done = subprocess.run(
+        [sys.executable, "-c", ENTRY, "bench", *small, "--directory", str(tmp_path), "-o", "json"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    figures = {(figure["work"], figure["figure"]): figure["median"] for figure in report["figures"]}
+    assert {work for work, _ in figures} == {"B1", "B3", "B6"}
+    assert 0 <= figures["B1", "start delay p50 (s)"] <= figures["B1", "start delay max (s)"] < 5
+    assert figures["B1", "not succeeded"] == 0
+    assert figures["B3", "runs per s"] == 20
+    for work in ("B3", "B6"):
+        assert (figures[work, "ticks missed"], figures[work, "ticks doubled"]) == (0, 0)
+    assert figures["B6", "longest gap without a start (s)"] < 10
+    assert set(report["machine"]) >= {"machine", "cores", "commit", "disk"}
+    assert list(tmp_path.iterdir()) == []
