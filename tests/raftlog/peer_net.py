@@ -91,8 +91,7 @@ class Net:
         return Address("127.0.0.1", self.peers[node].port)
 
     def turn(self, wait_s: float = 0.0) -> bool:
-        """Whether anything came. As a driver does: first what time asks for, then what comes, then time again."""
-        self.turn_peers()
+        """What came, then what time asks for, as a driver does. Whether anything came."""
         events = self.selector.select(wait_s)
         for key, mask in events:
             key.data(mask)
@@ -110,6 +109,7 @@ class Net:
                 return
             if not self.turn(wait_s=0.02 if move_clock else 0.005) and move_clock:
                 self.clock.now_s = max(self.clock.now_s, min(peers.next_turn_s() for peers in self.peers.values()))
+                self.turn_peers()
         pytest.fail(f"did not happen; told: { {node: recorder.told for node, recorder in self.nodes.items()} }")
 
     def settle(self) -> None:
