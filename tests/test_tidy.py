@@ -138,7 +138,8 @@ def test_every_rule_has_a_planted_violation() -> None:
 def test_a_file_that_only_tests_import_counts_as_unused() -> None:
     files = [
         File("node/__init__.py", ""),
-        File("node/cli.py", "from node import used\nimport node.deep"),
+        File("node/cli.py", "from node import used\nimport node.deep\nlater = 'node.cli_late'"),
+        File("node/cli_late.py", ""),
         File("node/used.py", ""),
         File("node/deep.py", ""),
         File("node/idle.py", "import node.idle"),

@@ -116,6 +116,13 @@ class File:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
         )
 
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """Its string constants: a command that is loaded when it is called for names its module in one."""
+        return frozenset(
+            node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
+
 
 def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
@@ -251,7 +258,7 @@ def never_imported(files: list[File], entry_points: dict[str, str]) -> Iterator[
         prefix
         for file in files
         if not file.is_test
-        for _, name in file.imports
+        for name in (*(name for _, name in file.imports), *file.texts)
         for prefix in (name, name.rpartition(".")[0])
         if prefix != file.module
     }

@@ -57,7 +57,7 @@ async def test_every_acknowledged_create_outlives_the_death_of_all_nodes(cluster
     assert {name: ids.get(name) for name in creators.acknowledged} == creators.acknowledged
     for name in creators.unanswered:  # asking again finds the job, or makes it: exactly one either way
         again = await api.call("POST", "/v1/jobs", json=job_body(name))
-        assert again["job_id"] == ids.get(name, again["job_id"])
+        assert ids.setdefault(name, again["job_id"]) == again["job_id"]
 
 
 async def enough(creators: Creators) -> bool:
@@ -94,4 +94,4 @@ async def five_final(api: Api, job_id: str) -> bool:
 
 async def later_run(api: Api, job_id: str, due_at: str) -> bool:
     runs = await runs_of(api, job_id)
-    return any(str(run["due_at"]) > due_at and run["state"] == "succeeded" for run in runs[6:])
+    return any(run["due_at"] > due_at and run["state"] == "succeeded" for run in runs[6:])
