@@ -16,7 +16,9 @@ ENTRY_POINTS = {
 }
 """Files that nothing imports, and who starts them."""
 
-EXCEPTIONS: dict[tuple[str, str], str] = {}
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("sleeping_tests", "tests/cluster/conditions.py"): "other processes give no signal: it polls what they show",
+}
 """(rule, file) → why the rule is broken there on purpose."""
 
 TEXTS = ("*.md", "*.toml", "Makefile", ".ci/*", "docs/*")

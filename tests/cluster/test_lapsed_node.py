@@ -16,6 +16,7 @@ from tests.cluster.conditions import (
     http_target,
     leader_of,
     runs_of,
+    sleep_until,
     until,
 )
 from tests.cluster.sink import Seen, Sink
@@ -54,7 +55,7 @@ async def test_a_stopped_nodes_runs_are_taken_over_and_its_late_results_are_refu
         taken_over = JOBS + len(held)
         await sink.wait_count(taken_over, 20)
         release.set()  # every first attempt is answered now: the others' count, the stopped node reads its own later
-        await asyncio.sleep(max(due_s + STOPPED_S - time.time(), 0))
+        await sleep_until(due_s + STOPPED_S)
     finally:
         cluster.resume(stopped)
     await cluster.wait_ready(stopped)

@@ -17,6 +17,7 @@ from tests.cluster.conditions import (
     http_target,
     leader_of,
     runs_of,
+    sleep_until,
     until,
 )
 from tests.cluster.sink import Seen, Sink
@@ -52,7 +53,7 @@ async def test_runs_in_flight_end_and_none_is_lost_when_a_node_drains(
     assert on_leaving & {job["job_id"] for job in long}, "the leaving node runs none of the long ones"
 
     leave = asyncio.create_task(cluster.stop(leaving))
-    await asyncio.sleep(2)
+    await sleep_until(time.time() + 2)
     release.set()
     assert await leave < LEAVE_S
 
