@@ -95,4 +95,4 @@ async def five_final(api: Api, job_id: str) -> bool:
 async def later_run(api: Api, job_id: str, due_at: str) -> bool:
     """A run that was made and ended after the restart."""
     runs = await runs_of(api, job_id)
-    return any(run["state"] == "succeeded" for run in runs[6:] if run["due_at"] > due_at)
+    return bool([run for run in runs[6:] if run["due_at"] > due_at and run["state"] == "succeeded"])
