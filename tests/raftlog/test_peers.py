@@ -256,10 +256,11 @@ class TestSilence:
         net.start("n2", {"n1": Address("127.0.0.1", 1)})
         peer = RawPeer(net)
         sealed = peer.shake_hands().sealer.seal(pack(note(1)))
+        link = net.peers["n2"]._links["n1"]
         for byte in frame(sealed, FRAME_BYTES_MAX):
-            peer.sock.sendall(bytes([byte]))
-            net.settle()
             net.clock.now_s += 0.6 * TIMEOUT_S
+            peer.sock.sendall(bytes([byte]))
+            net.run_until(lambda: link.next_turn_s(0.0) == net.clock())
         assert net.nodes["n2"].told == [("connected", "n1", 1), (1, "n1", 1)]
 
 

@@ -90,7 +90,7 @@ class TestHostile:
         peer.shake_hands()
         peer.send(message)
         assert peer.is_closed
-        net.settle()
+        net.turn_peers()
         assert net.nodes["n2"].told[-2:] == [("connected", "n1", 2), ("lost", "n1", 2)]
 
     def test_a_replayed_frame(self, net: Net, honest: Callable[[], None], caplog: pytest.LogCaptureFixture) -> None:
@@ -99,7 +99,7 @@ class TestHostile:
         peer.send(note(1))
         peer.sock.sendall(peer.sent[-1])
         assert peer.is_closed
-        net.settle()
+        net.turn_peers()
         assert net.nodes["n2"].told[-3:] == [("connected", "n1", 2), (1, "n1", 2), ("lost", "n1", 2)]
         assert "not authentic" in caplog.text
 
@@ -109,7 +109,7 @@ class TestHostile:
         peer = RawPeer(net)
         peer.shake_hands()
         peer.send(note(1))
-        net.settle()
+        net.run_until(lambda: net.nodes["n2"].told[-1][0] == 1)
         told = len(net.nodes["n2"].told)
         thief = net.raw("n2")
         for framed in peer.sent:
@@ -124,10 +124,12 @@ class TestHostile:
         peer.sock.sendall((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
         assert peer.is_closed
 
-    def test_a_flood_of_connections_costs_a_bounded_number(self, net: Net, honest: Callable[[], None]) -> None:
+    def test_a_flood_of_connections_costs_a_bounded_number(
+        self, net: Net, honest: Callable[[], None], caplog: pytest.LogCaptureFixture
+    ) -> None:
         for _ in range(UNPROVEN_MAX + 10):
             net.raw("n2")
-        net.settle()
+        net.run_until(lambda: len(caplog.messages) == 10)
         assert len(net.peers["n2"]._unproven) == UNPROVEN_MAX
         peer = RawPeer(net)
         peer.shake_hands()
