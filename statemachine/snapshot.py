@@ -11,6 +11,7 @@ from statemachine.codec import (
     decode_bucket,
     decode_depth,
     decode_due,
+    decode_idempotency,
     decode_job,
     decode_run,
     decode_session,
@@ -40,6 +41,7 @@ from statemachine.records import (
     BucketOwner,
     Counters,
     DueEntry,
+    IdempotencyEntry,
     Job,
     Run,
     RunState,
@@ -112,6 +114,11 @@ class Snapshot:
         if job is None or job.deleted_ms is not None:
             return None
         return next_tick(self._transaction, self._tables, job)
+
+    def idempotency_entry(self, team: str, key: str) -> IdempotencyEntry | None:
+        """What an idempotency key of a team made; perhaps longer ago than keys count (IDEMPOTENCY_KEPT_MS)."""
+        value = self._get(self._tables.idempotency, pair_key(team, key))
+        return None if value is None else decode_idempotency(value)
 
     # --- what is to be done, and when
 
