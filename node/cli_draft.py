@@ -1,0 +1,106 @@
+"""The options of `horae job create`, and the body that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import IO, Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("-f", "--file", type=click.File("rb"), help="The body as JSON; - reads standard input."),
+    click.option("--name", help="Unique in its team."),
+    click.option("--team", help="[default: default]"),
+    click.option("--schedule", multiple=True, help="A cron expression, @daily, @every 90s, …; may be repeated."),
+    click.option("--run-at", help="Run once, then: 2030-01-01T09:00:00 (read in --tz), or with an offset."),
+    click.option("--tz", help="An IANA time zone, such as Europe/Berlin. [default: UTC]"),
+    click.option("--url", help="Call this URL."),
+    click.option("--noop", is_flag=True, help="Do nothing, successfully."),
+    click.option("--method", help="With --url. [default: POST]"),
+    click.option("--header", multiple=True, help="With --url: 'Name: value'; may be repeated."),
+    click.option("--args", help="JSON that is handed to the target."),
+    click.option("--timeout", type=float, help="Seconds until an attempt is killed and has failed. [default: 60]"),
+    click.option("--max-retries", type=int, help="[default: 3]"),
+    click.option("--priority", help="0 to 9 (9 first), or low, normal, high. [default: 5]"),
+    click.option("--overlap-policy", help="When the run before is not over: allow or skip. [default: allow]"),
+    click.option("--misfire-policy", help="For ticks missed in an outage: skip or run_once."),
+)
+_SAME_NAME = ("name", "team", "run_at", "tz", "max_retries", "overlap_policy", "misfire_policy")
+
+
+def draft_options(command: Command) -> Command:
+    """Give a command all options of a job's draft."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def build_draft(options: dict[str, Any]) -> dict[str, Any]:
+    """The body of POST /v1/jobs. Checks what only the command line can get wrong; the server judges the rest."""
+    file = options.pop("file")
+    given = {name: value for name, value in options.items() if value is not None and value is not False and value != ()}
+    if file is None:
+        return _from_options(given)
+    if given:
+        names = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise click.UsageError(f"-f holds the whole job; leave out {names}.")
+    return _from_file(file)
+
+
+def _from_file(file: IO[bytes]) -> dict[str, Any]:
+    body = parse_json("-f", file.read())
+    if not isinstance(body, dict):
+        raise click.UsageError("-f: a JSON object is expected, with the fields of POST /v1/jobs.")
+    return body
+
+
+def _from_options(given: dict[str, Any]) -> dict[str, Any]:
+    if "name" not in given:
+        raise click.UsageError("Say what the job is called with --name (or give it whole with -f).")
+    if ("schedule" in given) == ("run_at" in given):
+        raise click.UsageError("Give either --schedule or --run-at.")
+    draft = {name: given[name] for name in _SAME_NAME if name in given}
+    draft["target"] = _target(given)
+    if "schedule" in given:
+        draft["schedule"] = given["schedule"][0] if len(given["schedule"]) == 1 else list(given["schedule"])
+    if "args" in given:
+        draft["args"] = parse_json("--args", given["args"])
+    if "timeout" in given:
+        draft["timeout_s"] = given["timeout"]
+    if "priority" in given:
+        draft["priority"] = int(given["priority"]) if given["priority"].isdecimal() else given["priority"]
+    return draft
+
+
+def _target(given: dict[str, Any]) -> dict[str, Any]:
+    if ("url" in given) == ("noop" in given):
+        raise click.UsageError("Say what to run: either --url or --noop.")
+    if "noop" in given:
+        if "method" in given or "header" in given:
+            raise click.UsageError("--method and --header belong to --url.")
+        return {"type": "noop"}
+    target = {"type": "http", "url": given["url"]}
+    if "method" in given:
+        target["method"] = given["method"].upper()
+    if "header" in given:
+        target["headers"] = dict(map(_header, given["header"]))
+    return target
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise click.UsageError(f"--header {text!r}: write it as 'Name: value'.")
+    return name.strip(), value.strip()
+
+
+def parse_json(option: str, text: str | bytes) -> Any:
+    """JSON from the command line. Raises UsageError naming the option."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as fault:
+        raise click.UsageError(f"{option}: this is not JSON: {fault}") from None

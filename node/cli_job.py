@@ -1,0 +1,173 @@
+"""`horae job`: create, list, show, run, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from node.cli_call import call, find_job, server_option
+from node.cli_draft import build_draft, draft_options, parse_json
+from node.cli_output import Json, cell, fields, output_option, show, table
+
+if TYPE_CHECKING:
+    from httpapi.client import Client
+
+LIST_DEFAULT = 50
+
+team_option = click.option("--team", help="Look for the name in this team only.")
+
+
+@click.group()
+def job() -> None:
+    """Create, list, show, run and delete jobs.
+
+    \b
+    Example:
+      horae job create --name hello --schedule '@every 5s' --noop
+    """
+
+
+@job.command()
+@draft_options
+@click.option("--idempotency-key", help="Repeating the command with the same key makes no second job.")
+@server_option
+@output_option
+def create(server: str, output: str | None, idempotency_key: str | None, **options: Any) -> None:
+    """Create a job from options, or from JSON with -f.
+
+    \b
+    Examples:
+      horae job create --name hello --schedule '@every 5s' --noop
+      horae job create --name report --schedule '0 2 * * *' --tz Europe/Berlin \\
+          --url https://billing.example/report --header 'X-Env: prod' --args '{"kind": "daily"}'
+      horae job create --name once --run-at 2030-01-01T09:00:00 --tz Asia/Tokyo --url https://a.example
+      horae job create -f job.json
+    """
+    draft = build_draft(options)
+
+    async def work(client: Client) -> Json:
+        return await client.create_job(draft, idempotency_key=idempotency_key)
+
+    show(call(server, work), output, _created)
+
+
+@job.command("list")
+@click.option("--team", help="Only this team's jobs.")
+@click.option("--name", "q", help="Only jobs with this in their name.")
+@click.option("--limit", type=click.IntRange(1, 500), default=LIST_DEFAULT, show_default=True)
+@click.option("--cursor", help="Go on from an earlier answer's next_cursor.")
+@click.option("--all", "every", is_flag=True, help="All pages.")
+@server_option
+@output_option
+def list_jobs(
+    server: str, output: str | None, team: str | None, q: str | None, limit: int, cursor: str | None, every: bool
+) -> None:
+    """List jobs.
+
+    \b
+    Examples:
+      horae job list
+      horae job list --team billing -o json | jq -r '.items[].name'
+    """
+
+    async def work(client: Client) -> Json:
+        if every:
+            return {"items": [one async for one in client.all_jobs(team=team, q=q)], "next_cursor": None}
+        return await client.jobs(team=team, q=q, limit=limit, cursor=cursor)
+
+    show(call(server, work), output, _job_table)
+
+
+@job.command("show")
+@click.argument("job", metavar="NAME|ID")
+@team_option
+@server_option
+@output_option
+def show_job(server: str, output: str | None, team: str | None, job: str) -> None:
+    """Show a job: its definition and its next run.
+
+    \b
+    Example:
+      horae job show nightly-report --team billing
+    """
+    show(call(server, lambda client: find_job(client, job, team)), output, _job_fields)
+
+
+@job.command("run")
+@click.argument("job", metavar="NAME|ID")
+@click.option("--args", help="JSON that takes the place of the job's args.")
+@click.option("--idempotency-key", help="Repeating the command with the same key makes no second run.")
+@team_option
+@server_option
+@output_option
+def run_job(
+    server: str, output: str | None, team: str | None, job: str, args: str | None, idempotency_key: str | None
+) -> None:
+    """Run a job now, besides its schedule.
+
+    \b
+    Example:
+      horae job run nightly-report --args '{"kind": "full"}'
+    """
+    replacement = {} if args is None else {"args": parse_json("--args", args)}
+
+    async def work(client: Client) -> Json:
+        found = await find_job(client, job, team)
+        return await client.run_job(found["job_id"], idempotency_key=idempotency_key, **replacement)
+
+    show(call(server, work), output, lambda run: f"run {run['run_id']} is {run['state']}")
+
+
+@job.command()
+@click.argument("job", metavar="NAME|ID")
+@click.option("--version", type=click.IntRange(1), help="Only if the job still has this version.")
+@team_option
+@server_option
+def delete(server: str, team: str | None, job: str, version: int | None) -> None:
+    """Delete a job. Its history stays.
+
+    \b
+    Example:
+      horae job delete nightly-report
+    """
+
+    async def work(client: Client) -> Json:
+        found = await find_job(client, job, team)
+        await client.delete_job(found["job_id"], version=version)
+        return found
+
+    found = call(server, work)
+    click.echo(f"deleted {cell(found['name'])} ({found['job_id']})", err=True)
+
+
+def _created(answer: Json) -> str:
+    return f"job {answer['job_id']}, next run {answer['next_run_at'] or 'never'}"
+
+
+def _job_table(page: Json) -> str:
+    columns = ("NAME", "TEAM", "SCHEDULE", "TZ", "TARGET", "NEXT RUN", "JOB ID")
+    text = table(columns, [_job_row(one) for one in page["items"]])
+    return text if page["next_cursor"] is None else f"{text}\nmore: --cursor {page['next_cursor']} (or --all)"
+
+
+def _job_row(one: Json) -> Sequence[Any]:
+    when = one["schedule"] if one["schedule"] is not None else f"once {one['run_at']}"
+    return one["name"], one["team"], when, one["tz"], _target(one["target"]), one["next_run_at"], one["job_id"]
+
+
+def _target(target: Json) -> str:
+    return f"{target['method']} {target['url']}" if target["type"] == "http" else str(target["type"])
+
+
+def _job_fields(one: Json) -> str:
+    import msgspec
+
+    shown = [(name, value) for name, value in one.items() if value is not None or name == "next_run_at"]
+    return fields(
+        [
+            (name, msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value)
+            for name, value in shown
+        ]
+    )

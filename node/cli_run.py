@@ -1,0 +1,120 @@
+"""`horae run`: the history of a job, single runs, and their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from node.cli_call import call, find_job, server_option
+from node.cli_output import Json, fields, output_option, show, table
+
+if TYPE_CHECKING:
+    from httpapi.client import Client
+
+LIST_DEFAULT = 20
+
+
+@click.group()
+def run() -> None:
+    """List and show runs, and read their logs.
+
+    \b
+    Example:
+      horae run list hello
+    """
+
+
+@run.command("list")
+@click.argument("job", metavar="JOB")
+@click.option("--state", "states", multiple=True, help="Only runs in this state; may be repeated.")
+@click.option("--from", "from_", help="Only runs due at or after this time (RFC 3339, with its offset).")
+@click.option("--to", help="Only runs due before this time.")
+@click.option("--limit", type=click.IntRange(1, 500), default=LIST_DEFAULT, show_default=True)
+@click.option("--cursor", help="Go on from an earlier answer's next_cursor.")
+@click.option("--team", help="Look for the job's name in this team only.")
+@server_option
+@output_option
+def list_runs(
+    server: str,
+    output: str | None,
+    job: str,
+    team: str | None,
+    states: tuple[str, ...],
+    from_: str | None,
+    to: str | None,
+    limit: int,
+    cursor: str | None,
+) -> None:
+    """List the runs of a job (its name or id), newest first. Skipped ticks are runs too.
+
+    \b
+    Examples:
+      horae run list nightly-report
+      horae run list nightly-report --state dead --state skipped --from 2026-11-01T00:00:00Z
+    """
+
+    async def work(client: Client) -> Json:
+        job_id = (await find_job(client, job, team))["job_id"]
+        return await client.runs(job_id, states=states, from_=from_, to=to, limit=limit, cursor=cursor)
+
+    show(call(server, work), output, _run_table)
+
+
+@run.command("show")
+@click.argument("run_id")
+@server_option
+@output_option
+def show_run(server: str, output: str | None, run_id: str) -> None:
+    """Show a run and its attempts.
+
+    \b
+    Example:
+      horae run show 0193f2a0c0de-01JDZ5T6W8Q9R0S1T2V3W4X5Y6
+    """
+    show(call(server, lambda client: client.run(run_id)), output, _run_fields)
+
+
+@run.command()
+@click.argument("run_id")
+@click.option("--attempt", type=click.IntRange(1), help="Which attempt. [default: the last]")
+@server_option
+def logs(server: str, run_id: str, attempt: int | None) -> None:
+    """Print what an attempt put out, from whichever node has it.
+
+    \b
+    Example:
+      horae run logs 0193f2a0c0de-01JDZ5T6W8Q9R0S1T2V3W4X5Y6 --attempt 1
+    """
+    output = call(server, lambda client: client.run_log(run_id, attempt=attempt))
+    click.echo(output, nl=False)
+
+
+def _run_table(page: Json) -> str:
+    columns = ("DUE", "STATE", "KIND", "ATTEMPT", "NODE", "STARTED", "FINISHED", "REASON", "RUN ID")
+    text = table(columns, [_run_row(one) for one in page["items"]])
+    return text if page["next_cursor"] is None else f"{text}\nmore: --cursor {page['next_cursor']}"
+
+
+def _run_row(one: Json) -> Sequence[Any]:
+    reason = one["reason"] if one.get("count", 1) == 1 else f"{one['reason']} ({one['count']} ticks)"
+    return (
+        *(one["due_at"], one["state"], one["kind"], one["attempt"], one["node"]),
+        *(one["started_at"], one["finished_at"], reason, one["run_id"]),
+    )
+
+
+def _run_fields(one: Json) -> str:
+    head = fields([(name, value) for name, value in one.items() if name != "attempts"])
+    if not one["attempts"]:
+        return head
+    columns = ("ATTEMPT", "OUTCOME", "NODE", "STATUS", "STARTED", "FINISHED", "DETAIL")
+    rows = [
+        (
+            *(attempt["attempt"], attempt["outcome"], attempt["node"], attempt["status"]),
+            *(attempt["started_at"], attempt["finished_at"], attempt.get("detail")),
+        )
+        for attempt in one["attempts"]
+    ]
+    return f"{head}\n\n{table(columns, rows)}"

@@ -1,0 +1,128 @@
+"""`horae serve`: one node of a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+SLOTS_DEFAULT = 256
+AHEAD_DEFAULT = 50_000
+
+
+def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -> dict[str, str]:
+    """'n1=host:port,n2=host:port' as a mapping, in order."""
+    peers: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        node, equals, address = part.partition("=")
+        if not equals or not node or not address:
+            raise click.BadParameter(f"{part!r}: write NODE=HOST:PORT, separated by commas")
+        if node in peers:
+            raise click.BadParameter(f"{node!r} is there twice")
+        peers[node] = address
+    if not peers:
+        raise click.BadParameter("names no node; write NODE=HOST:PORT, separated by commas")
+    return peers
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    envvar="HORAE_DATA_DIR",
+    show_envvar=True,
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where this node keeps its log and state.",
+)
+@click.option(
+    "--node-id", envvar="HORAE_NODE_ID", show_envvar=True, required=True, help="This node's name among --peers."
+)
+@click.option(
+    "--http", envvar="HORAE_HTTP", show_envvar=True, default="127.0.0.1:8101", show_default=True, help="API address."
+)
+@click.option(
+    "--raft", envvar="HORAE_RAFT", show_envvar=True, default="127.0.0.1:7101", show_default=True, help="Peers' address."
+)
+@click.option(
+    "--peers",
+    envvar="HORAE_PEERS",
+    show_envvar=True,
+    required=True,
+    callback=parse_peers,
+    help="Every node's raft address, this one's too: n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT",
+)
+@click.option(
+    "--cluster-secret-file",
+    envvar="HORAE_CLUSTER_SECRET_FILE",
+    show_envvar=True,
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The same 16 bytes or more on every node.",
+)
+@click.option(
+    "--bootstrap", envvar="HORAE_BOOTSTRAP", show_envvar=True, is_flag=True, help="The very first start of a cluster."
+)
+@click.option(
+    "--insecure",
+    envvar="HORAE_INSECURE",
+    show_envvar=True,
+    is_flag=True,
+    help="Listen elsewhere than on loopback although there are no API tokens yet.",
+)
+@click.option(
+    "--slots",
+    envvar="HORAE_SLOTS",
+    show_envvar=True,
+    type=click.IntRange(1),
+    default=SLOTS_DEFAULT,
+    show_default=True,
+    help="Attempts that run here at once.",
+)
+@click.option(
+    "--ahead",
+    envvar="HORAE_AHEAD",
+    show_envvar=True,
+    type=click.IntRange(0),
+    default=AHEAD_DEFAULT,
+    show_default=True,
+    help="Claims that are held ahead of their time.",
+)
+@click.option(
+    "--log-level",
+    envvar="HORAE_LOG_LEVEL",
+    show_envvar=True,
+    type=click.Choice(LOG_LEVELS),
+    default="info",
+    show_default=True,
+)
+@click.option(
+    "--log-format",
+    envvar="HORAE_LOG_FORMAT",
+    show_envvar=True,
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+)
+def serve(**options: Any) -> None:
+    """Run one node of a cluster. SIGTERM drains it: it hands over, finishes or gives back what it holds, and leaves.
+
+    \b
+    Example (on each of three machines, with its own --node-id and addresses):
+      horae serve --data-dir /var/lib/horae --node-id n1 --http 127.0.0.1:8101 --raft 127.0.0.1:7101 \\
+          --peers n1=127.0.0.1:7101,n2=127.0.0.1:7102,n3=127.0.0.1:7103 \\
+          --cluster-secret-file secret --bootstrap
+    """
+    run(options)
+
+
+def run(options: dict[str, Any]) -> None:
+    """Serve until told to stop. Settings that cannot work are wrong usage (exit code 2)."""
+    from node.config import ConfigError, ServeSettings
+    from node.serve import run_node
+
+    try:
+        run_node(ServeSettings(**options))
+    except ConfigError as fault:
+        raise click.UsageError(str(fault)) from None

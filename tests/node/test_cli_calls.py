@@ -1,0 +1,232 @@
+"""Commands against a node that answers: what they send, print, and exit with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from aiohttp import web
+from click.testing import CliRunner, Result
+
+from httpapi.app import build_app
+from node.cli import main
+from node.cli_output import cell, table
+from node.interface import OutcomeUnknown, Unavailable
+from tests.httpapi.twin import NOW_MS, Twin
+
+Horae = Callable[..., Result]
+
+
+class Server:
+    """A node in a thread of its own, since a command runs a loop of its own."""
+
+    def __init__(self, twin: Twin) -> None:
+        self.twin = twin
+        self.address = ""
+        self._started = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),))
+
+    async def _serve(self) -> None:
+        runner = web.AppRunner(build_app(self.twin, node=self.twin.node), access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        self.address = f"http://{host}:{port}"
+        self._started.set()
+        await self._stop.wait()
+        await runner.cleanup()
+
+    def __enter__(self) -> Server:
+        self._thread.start()
+        assert self._started.wait(5)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(Twin()) as server:
+        yield server
+
+
+@pytest.fixture
+def horae(server: Server) -> Horae:
+    def run(*arguments: str, exit_code: int = 0, **options: Any) -> Result:
+        result = CliRunner(env={"HORAE_URL": server.address}).invoke(main, list(arguments), **options)
+        assert result.exit_code == exit_code, (result.output, result.exception)
+        return result
+
+    return run
+
+
+def create(horae: Horae, *more: str) -> dict[str, Any]:
+    result = horae("job", "create", "--name", "beat", "--schedule", "@every 5s", "--noop", *more)
+    created: dict[str, Any] = json.loads(result.stdout)
+    return created
+
+
+def test_create_sends_every_option(horae: Horae) -> None:
+    created = horae(
+        *("job", "create", "--name", "report", "--team", "billing", "--schedule", "0 2 * * *"),
+        *("--schedule", "30 14 * * *", "--tz", "Europe/Berlin", "--url", "https://billing.example/report"),
+        *("--method", "put", "--header", "X-Env: prod", "--header", "X-B:c:d", "--args", '{"kind": "daily"}'),
+        *("--timeout", "600", "--max-retries", "0", "--priority", "high", "--overlap-policy", "skip"),
+        *("--misfire-policy", "run_once", "--idempotency-key", "c0ffee"),
+    )
+    job_id = json.loads(created.stdout)["job_id"]
+    job = json.loads(horae("job", "show", job_id).stdout)
+    assert (job["name"], job["team"], job["tz"]) == ("report", "billing", "Europe/Berlin")
+    assert job["schedule"] == ["0 2 * * *", "30 14 * * *"]
+    assert job["target"]["method"] == "PUT"
+    assert job["target"]["headers"] == {"X-Env": "prod", "X-B": "c:d"}
+    assert (job["args"], job["timeout_s"], job["max_retries"], job["priority"]) == ({"kind": "daily"}, 600, 0, 8)
+    assert (job["overlap_policy"], job["misfire_policy"]) == ("skip", "run_once")
+
+
+def test_create_prints_what_the_api_answers(horae: Horae) -> None:
+    assert list(create(horae)) == ["job_id", "next_run_at", "version"]
+    text = horae("job", "create", "--name", "b", "--run-at", "2030-01-01T00:00:00Z", "--noop", "-o", "table").stdout
+    assert text.endswith(", next run 2030-01-01T00:00:00.000Z\n")
+
+
+def test_create_reads_a_file_or_standard_input(horae: Horae, tmp_path: Path) -> None:
+    body = json.dumps({"name": "beat", "schedule": "@every 5s", "target": {"type": "noop"}})
+    (tmp_path / "job.json").write_text(body)
+    first = horae("job", "create", "-f", str(tmp_path / "job.json"), "--idempotency-key", "k")
+    again = horae("job", "create", "-f", "-", "--idempotency-key", "k", input=body)
+    assert first.stdout == again.stdout
+    horae("job", "create", "-f", "-", input="[]", exit_code=2)
+
+
+def test_a_refusal_names_the_fields_and_exits_with_1(horae: Horae) -> None:
+    arguments = ("job", "create", "--name", "beat", "--schedule", "@every 5s", "--tz", "Mars/Olympus", "--noop")
+    result = horae(*arguments, "--priority", "10", exit_code=1)
+    assert "\n  tz: " in result.stderr
+    assert "\n  priority: " in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_taken_name_exits_with_1(horae: Horae) -> None:
+    create(horae)
+    result = horae("job", "create", "--name", "beat", "--schedule", "@every 9s", "--noop", exit_code=1)
+    assert "beat" in result.stderr
+
+
+def test_jobs_are_listed_as_json_in_a_pipe_and_as_a_table_when_asked(horae: Horae) -> None:
+    job_id = create(horae)["job_id"]
+    assert [job["job_id"] for job in json.loads(horae("job", "list").stdout)["items"]] == [job_id]
+    header, row = horae("job", "list", "-o", "table").stdout.splitlines()
+    assert header.split() == ["NAME", "TEAM", "SCHEDULE", "TZ", "TARGET", "NEXT", "RUN", "JOB", "ID"]
+    assert row.split() == ["beat", "default", "@every", "5s", "UTC", "noop", "2026-11-30T01:00:05.000Z", job_id]
+
+
+def test_pages_of_jobs_are_followed(horae: Horae) -> None:
+    for name in "abc":
+        horae("job", "create", "--name", name, "--schedule", "@every 5s", "--noop")
+    page = json.loads(horae("job", "list", "--limit", "2").stdout)
+    rest = json.loads(horae("job", "list", "--cursor", page["next_cursor"]).stdout)
+    every = json.loads(horae("job", "list", "--all").stdout)
+    assert page["items"] + rest["items"] == every["items"]
+    assert every["next_cursor"] is None
+    assert "--cursor" in horae("job", "list", "--limit", "2", "-o", "table").stdout
+
+
+def test_a_job_is_found_by_name_or_id(horae: Horae) -> None:
+    job_id = create(horae)["job_id"]
+    create(horae, "--team", "other")
+    assert json.loads(horae("job", "show", "beat", "--team", "default").stdout)["job_id"] == job_id
+    assert json.loads(horae("job", "show", job_id).stdout)["job_id"] == job_id
+    assert "default, other" in horae("job", "show", "beat", exit_code=1).stderr
+    assert "no job" in horae("job", "show", "bea", exit_code=1).stderr
+    assert "no job" in horae("job", "show", "0" * 26, exit_code=1).stderr
+    text = horae("job", "show", job_id, "-o", "table").stdout
+    assert "next_run_at" in text
+    assert '{"type":"noop"}' in text
+
+
+def test_run_now_and_its_history(horae: Horae) -> None:
+    create(horae)
+    run = json.loads(horae("job", "run", "beat", "--args", '{"day": 1}', "--idempotency-key", "r").stdout)
+    again = json.loads(horae("job", "run", "beat", "--args", '{"day": 1}', "--idempotency-key", "r").stdout)
+    assert (run["kind"], run["run_id"]) == ("manual", again["run_id"])
+    assert run["run_id"] in horae("job", "run", "beat", "-o", "table", "--idempotency-key", "r").stdout
+    listed = json.loads(horae("run", "list", "beat").stdout)["items"]
+    assert [one["run_id"] for one in listed] == [run["run_id"]]
+    assert json.loads(horae("run", "show", run["run_id"]).stdout) == listed[0]
+
+
+def test_runs_are_filtered_and_shown_with_their_attempts(horae: Horae, server: Server) -> None:
+    job_id = create(horae)["job_id"]
+    first, second = (server.twin.fire(job_id, NOW_MS + number * 5000).run_id for number in range(2))
+    server.twin.finish(first, output=b"hello\nworld\n", status=204)
+    table_of_runs = horae("run", "list", "beat", "--state", "succeeded", "-o", "table").stdout.splitlines()
+    assert len(table_of_runs) == 2
+    assert table_of_runs[1].split()[:2] == ["2026-11-30T01:00:00.000Z", "succeeded"]
+    assert horae("run", "list", "beat", "--from", "2026-11-30T01:00:05Z", "-o", "table").stdout.count(second) == 1
+    text = horae("run", "show", first, "-o", "table").stdout
+    assert "fence_token" in text
+    assert "204" in text.splitlines()[-1]
+    assert horae("run", "logs", first, "--attempt", "1").stdout == "hello\nworld\n"
+    assert "state" in horae("run", "list", "beat", "--state", "done", exit_code=1).stderr
+
+
+def test_delete_with_a_version_is_a_compare_and_set(horae: Horae) -> None:
+    create(horae)
+    horae("job", "delete", "beat", "--version", "9", exit_code=1)
+    assert horae("job", "delete", "beat", "--version", "1").stderr.startswith("deleted beat")
+    horae("job", "delete", "beat", exit_code=1)
+
+
+def test_the_cluster_is_shown(horae: Horae) -> None:
+    assert json.loads(horae("cluster", "status").stdout)["leader"] == "n1"
+    text = horae("cluster", "status", "--local", "-o", "table").stdout
+    assert text.splitlines()[-1].split()[:3] == ["n1", "leader", "yes"]
+
+
+def test_no_node_exits_with_3(horae: Horae) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    result = horae("job", "list", "--server", address, exit_code=3)
+    assert address in result.stderr
+    assert "horae dev" in result.stderr
+
+
+@pytest.mark.parametrize(("error", "repeat"), [(Unavailable(), False), (OutcomeUnknown(), True)])
+def test_no_quorum_exits_with_3_and_says_whether_to_look(
+    horae: Horae, server: Server, error: Exception, repeat: bool
+) -> None:
+    server.twin.broken = error
+    result = horae("job", "create", "--name", "a", "--schedule", "@every 5s", "--noop", exit_code=3)
+    assert str(error) in result.stderr
+    assert ("It may have happened" in result.stderr) is repeat
+
+
+def test_addresses_are_tried_in_turn(horae: Horae, server: Server) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    horae("job", "list", "--server", f"{address},{server.address}")
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    text = table(["NAME"], [["\x1b[2Jgone\nnext"], ["x" * 100], [None], [["a", "b"]]])
+    assert text.splitlines() == ["NAME", " [2Jgone next", "x" * 59 + "…", "-", "a,b"]
+    assert cell("") == "-"
+
+
+def test_states_are_coloured_and_columns_still_align() -> None:
+    lines = table(["STATE", "X"], [["dead", 1], ["succeeded", 2]]).splitlines()
+    assert "\x1b[31m" in lines[1]
+    assert [click.unstyle(line).index(x) for line, x in zip(lines, "X12", strict=True)] == [11, 11, 11]
