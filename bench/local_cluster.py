@@ -109,7 +109,7 @@ class LocalCluster:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,  # a group of its own: what is sent to a node reaches its log process too
-                    env={**os.environ, **self._environment},
+                    env=_environment(self._environment),
                 )
             self._started.add(name)
 
@@ -193,6 +193,12 @@ class LocalCluster:
     def _is_gone(self, name: str) -> bool:
         process = self._processes[name]
         return process.poll() is not None and not _group_lives(process.pid)
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment without settings that are meant for another node of this machine."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
+    return {**inherited, **more}
 
 
 def _group_lives(group: int) -> bool:
