@@ -114,6 +114,9 @@ class NodeConfig:
     """How often a read barrier proves that this node reaches a majority: /readyz, and how stale local reads are."""
     start_report_after_s: float = 1.0
     """Only attempts that last longer report a start: short ones cost two commands, not three."""
+    late_result_grace_s: float = 0.05
+    """Between the order to kill and the killing, so that results which came while the process was paused are still
+    read and reported (the state machine refuses and counts them)."""
     propose_timeout_s: float = 5.0
     """How long a proposal of the node itself is retried under the same id."""
     fires_in_flight_max: int = 8
@@ -148,8 +151,8 @@ class NodeConfig:
                 "duties_every_s: must be well below grant_after_stall_s, or the leader always thinks it stalled",
             ),
             (
-                self.step_every_s < self.cluster.kill_time_s,
-                "step_every_s: must be below kill_time_s, or killing begins too late",
+                self.step_every_s + self.late_result_grace_s < self.cluster.kill_time_s,
+                "step_every_s: must, with late_result_grace_s, be below kill_time_s, or killing begins too late",
             ),
             (self.drain_attempts_s < self.drain_s, "drain_attempts_s: must be shorter than drain_s"),
         )

@@ -10,15 +10,16 @@ from typing import Protocol
 from node.config import ClusterSettings
 
 PROBE_EVERY_MS = 2_000
-PROBE_TICKS_MAX = 200_000
-"""Ticks that one probe counts at most: beyond it the look-ahead is stretched to its end anyway."""
+PROBE_INSTANTS_MAX = 2_000
+"""Different instants that one probe looks at; bursts are many ticks at few instants."""
 WINDOW_MS = 1_000
 MARGIN = 1.5
 
 
 class DueCount(Protocol):
-    def due_counts(self, from_ms: int, until_ms: int, *, window_ms: int, limit: int) -> dict[int, int]:
-        """How many ticks stand in each window of the span (by the window's start), counting at most `limit` in all."""
+    def due_counts(self, from_ms: int, until_ms: int, *, window_ms: int, instants_max: int) -> dict[int, int]:
+        """About how many ticks stand in each window of the span (by the window's start). Cheap: an estimate, and of
+        the first `instants_max` different instants only."""
         ...
 
 
@@ -39,7 +40,7 @@ class LookAhead:
         if now_ms >= self._next_probe_ms:
             self._next_probe_ms = now_ms + PROBE_EVERY_MS
             until_ms = now_ms + round(self._settings.look_ahead_max_s * 1000)
-            counts = view.due_counts(now_ms, until_ms, window_ms=WINDOW_MS, limit=PROBE_TICKS_MAX)
+            counts = view.due_counts(now_ms, until_ms, window_ms=WINDOW_MS, instants_max=PROBE_INSTANTS_MAX)
             self._reach_ms = self._stretched_ms(max(counts.values(), default=0))
         return self._reach_ms
 

@@ -18,10 +18,14 @@ from node.misfire import Account, Ticks, account_ticks
 from node.plans import JobSource, Plan, PlanCache
 from statemachine.commands import FIRE_ITEMS_MAX, FIRE_RUNS_MAX, Fire, FireItem, Release
 
+BUCKET_AFTER_ALL = 0xFFFF
+"""Sorts behind every bucket: the end of an instant."""
 SETTLE_MS = 2_000
 """How long an accepted tick is not read again: the state that this node reads may lag behind the reply it got."""
 RETRY_MS = 250
 """How soon a refused or failed proposal is read again."""
+ITEMS_A_STEP_MAX = 2 * FIRE_ITEMS_MAX
+"""Ticks that one step turns into proposals: about 10 ms of work, then others have their turn."""
 POISON_MS = 60_000
 """How long a job whose schedule cannot be computed is left alone; it stays in the index and is counted as overdue."""
 COVER_MS = 2_500
@@ -102,11 +106,13 @@ TickerEvent = Fired | Released | Appeared | Moved
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TickerStep:
-    """What to propose now, and when a timer is due that this step was too early for."""
+    """What to propose now, when a timer is due that this step was too early for, and whether this step stopped although
+    there is more to do at once."""
 
     fires: Sequence[Fire]
     releases: Sequence[Release]
     wake_ms: int | None
+    more: bool
 
 
 class Ticker:
@@ -147,7 +153,9 @@ class Ticker:
             self._take(now_ms, event)
         self._maybe_rescan(now_ms)
         releases, wake_ms = self._releases(now_ms, view, owned)
-        return TickerStep(fires=self._fires(now_ms, view, owned), releases=releases, wake_ms=wake_ms)
+        fires = self._fires(now_ms, view, owned)
+        more = bool(owned) and not self._read_all and self._fires_in_flight < self._fires_max
+        return TickerStep(fires=fires, releases=releases, wake_ms=wake_ms, more=more)
 
     def _take(self, now_ms: int, event: TickerEvent) -> None:
         match event:
@@ -181,7 +189,7 @@ class Ticker:
     def _read_from(self, at_ms: int) -> None:
         """Make the next step read again from this instant, if it was read already."""
         if self._read_to is not None and at_ms <= self._read_to.due_ms:
-            self._read_to = DueTick(at_ms, -1, "", 0)
+            self._read_to = DueTick(at_ms - 1, BUCKET_AFTER_ALL, "", 0)
 
     def _maybe_rescan(self, now_ms: int) -> None:
         """Forget what has settled and read the whole look-ahead again, once the last reading got to its end."""
@@ -194,7 +202,7 @@ class Ticker:
 
     def _fires(self, now_ms: int, view: TickerView, owned: Mapping[int, int]) -> list[Fire]:
         horizon_ms = now_ms + self._look_ahead.reach_ms(now_ms, view)
-        room = (self._fires_max - self._fires_in_flight) * FIRE_ITEMS_MAX
+        room = min((self._fires_max - self._fires_in_flight) * FIRE_ITEMS_MAX, ITEMS_A_STEP_MAX)
         items: list[FireItem] = []
         self._read_all = False
         memo: Memo = {}

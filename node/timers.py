@@ -12,7 +12,7 @@ shows it: else the same claim would be started twice.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,10 +42,11 @@ class Finished:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Deleted:
-    """A job was deleted: its claims that have not started are withdrawn."""
+class Superseded:
+    """A job was changed or deleted: unstarted claims of versions before `version` are withdrawn."""
 
     job_id: str
+    version: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,22 +63,24 @@ class Leaving:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reconciled:
-    """All claims of the session as the state shows them at `index`, and those among them that `keys()` did not hold."""
+    """All claims of the session as the state shows them at `index`, and those among them that it does not know."""
 
     index: int
     shown: Set[ClaimKey]
     unknown: Sequence[RunClaimed] = ()
 
 
-TimerEvent = Claimed | Finished | Deleted | Lapsed | Leaving | Reconciled
+TimerEvent = Claimed | Finished | Superseded | Lapsed | Leaving | Reconciled
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Due:
-    """What a step gave: claims to start, in the order in which they should, and unstarted ones to withdraw."""
+    """What a step gave: claims to start, in the order in which they should; unstarted ones to withdraw for good,
+    because their definition is gone; unstarted ones to give back, because this node leaves."""
 
     start: Sequence[RunClaimed] = ()
-    withdraw: Sequence[RunClaimed] = ()
+    superseded: Sequence[RunClaimed] = ()
+    given_back: Sequence[RunClaimed] = ()
 
 
 @dataclass(slots=True)
@@ -106,9 +109,9 @@ class ReleaseTimers:
         self._forget_all()
         self.session = session
 
-    def keys(self) -> set[ClaimKey]:
-        """Every claim that a read of the state need not explain again: held, or finished and not yet seen gone."""
-        return self._held.keys() | self._done.keys()
+    def knows(self, key: ClaimKey) -> bool:
+        """Whether a read of the state need not explain this claim: it is held, or finished and not yet seen gone."""
+        return key in self._held or key in self._done
 
     def next_release_ms(self) -> int | None:
         """The earliest instant at which a claim may be due; may be early when that claim was dropped meanwhile."""
@@ -116,14 +119,17 @@ class ReleaseTimers:
 
     def step(self, now_ms: int, events: Sequence[TimerEvent] = ()) -> Due:
         """Take in what happened and hand out what is due. A claim is handed out once."""
-        deleted: set[str] = set()
+        versions: dict[str, int] = {}
         for event in events:
-            if isinstance(event, Deleted):
-                deleted.add(event.job_id)
+            if isinstance(event, Superseded):
+                versions[event.job_id] = max(versions.get(event.job_id, 0), event.version)
             else:
                 self._take(event)
-        withdraw = self._withdraw(deleted) if deleted or self._leaving else ()
-        return Due(start=self._pop_due(now_ms), withdraw=withdraw)
+        superseded = (
+            self._pass_over(lambda claim: claim.job_version < versions.get(claim.job_id, 0)) if versions else ()
+        )
+        given_back = self._pass_over(lambda claim: True) if self._leaving else ()
+        return Due(start=self._pop_due(now_ms), superseded=superseded, given_back=given_back)
 
     def _take(self, event: TimerEvent) -> None:
         match event:
@@ -151,14 +157,14 @@ class ReleaseTimers:
         self._held[key] = _Held(index, claim)
         heapq.heappush(self._heap, (claim.release_ms, -claim.priority, key))
 
-    def _withdraw(self, deleted: Set[str]) -> list[RunClaimed]:
-        """One pass for all jobs deleted since the last step."""
-        withdrawn = []
+    def _pass_over(self, matches: Callable[[RunClaimed], bool]) -> list[RunClaimed]:
+        """Unstarted claims that match: they stay held until their withdrawal is answered, but never start."""
+        taken = []
         for held in self._held.values():
-            if not held.started and (self._leaving or held.claim.job_id in deleted):
+            if not held.started and matches(held.claim):
                 held.started = True
-                withdrawn.append(held.claim)
-        return withdrawn
+                taken.append(held.claim)
+        return taken
 
     def _reconcile(self, event: Reconciled) -> None:
         """Hold what the state shows and this node does not know; drop what the state has taken away since."""

@@ -1,0 +1,99 @@
+"""Puts the parts of one node together: the runtime that works, and the scheduler that its API talks to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from executor.interface import Executor
+from node.admission import make_plan
+from node.clock import Clock
+from node.config import NodeConfig
+from node.figures import figures_of
+from node.identifiers import UlidSource
+from node.metrics import Metrics
+from node.runlogs import RunLogs
+from node.runtime import Runtime
+from node.service import Identity, Service
+from node.state_view import ReaderSource
+from node.writes import Sources, Writes
+from raftlog.interface import Log
+from statemachine.reader import StateReader
+
+
+class Random(Protocol):
+    """Where randomness comes from: random.Random and random.SystemRandom are such."""
+
+    def random(self) -> float: ...
+
+    def randbytes(self, n: int, /) -> bytes: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What a node is put into: everything that a test replaces."""
+
+    log: Log
+    reader: StateReader
+    executors: Mapping[str, Executor]
+    logs: RunLogs
+    clock: Clock
+    random: Random
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    runtime: Runtime
+    service: Service
+
+
+def compose(
+    config: NodeConfig,
+    around: Surroundings,
+    identity: Identity,
+    *,
+    version: str,
+    allow_link_local: bool = False,
+) -> Node:
+    """A node that does nothing yet: run its runtime."""
+    metrics = Metrics(
+        figures=lambda: figures_of(around.reader, around.clock.wall_ms),
+        log_status=lambda: around.log.status,
+        running=lambda: runtime.worker.attempts.running_by_kind(),
+    )
+    runtime = Runtime(
+        config=config,
+        log=around.log,
+        source=ReaderSource(around.reader),
+        executors=around.executors,
+        logs=around.logs,
+        clock=around.clock,
+        random=around.random.random,
+        metrics=metrics,
+        make_plan=make_plan,
+        version=version,
+        tzdata=identity.tzdata,
+    )
+    return Node(runtime=runtime, service=_service(around, identity, runtime, metrics, allow_link_local))
+
+
+def _service(
+    around: Surroundings, identity: Identity, runtime: Runtime, metrics: Metrics, allow_link_local: bool
+) -> Service:
+    sources = Sources(
+        clock=around.clock,
+        make_id=UlidSource(wall_ms=around.clock.wall_ms, random_bytes=around.random.randbytes),
+        allow_link_local=allow_link_local,
+    )
+    return Service(
+        identity=identity,
+        reader=around.reader,
+        probe=runtime.probe,
+        make_writes=lambda reads: Writes(log=around.log, reads=reads, sources=sources),
+        log=around.log,
+        logs=around.logs,
+        clock=around.clock,
+        metrics=metrics,
+        not_ready=runtime.not_ready,
+    )

@@ -1,0 +1,31 @@
+"""What a scrape of the metrics reads from the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from node.metrics import StateFigures
+from statemachine.reader import StateReader
+from statemachine.snapshot import Snapshot
+
+DUE_COUNTED_MAX = 10_000
+"""Overdue ticks that a scrape counts at most; far beyond what anybody would call normal."""
+OVERDUE_AFTER_MS = 10_000
+"""Later than this, a tick without a run is not explained by a failover."""
+
+
+def figures_of(reader: StateReader, now_ms: Callable[[], int]) -> StateFigures:
+    """Read everything from one snapshot."""
+    with reader.snapshot() as snapshot:
+        now = now_ms()
+        return StateFigures(
+            counters=snapshot.counters(),
+            queue_depth=dict(enumerate(snapshot.queue_depth())),
+            due_not_queued=_due_before(snapshot, now),
+            jobs_overdue=_due_before(snapshot, now - OVERDUE_AFTER_MS),
+        )
+
+
+def _due_before(snapshot: Snapshot, time_ms: int) -> int:
+    return sum(1 for _ in islice(snapshot.due_until(time_ms), DUE_COUNTED_MAX))

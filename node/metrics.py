@@ -1,0 +1,144 @@
+"""The metrics of a node, by the names of the API's contract.
+
+What a failover must not reset is counted by the state machine and read from there, so every node shows the same
+numbers for the cluster; what happens on this node (start delays, attempts under way) is counted here. Jobs are never
+labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from raftlog.interface import LogStatus, Role
+from statemachine.records import Counters
+
+START_DELAY_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Dense below the promise (p99 of 2 s), and far enough beyond it to show how bad an outage was."""
+PRIORITIES = range(10)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateFigures:
+    """What is read from the state at a scrape."""
+
+    counters: Counters
+    queue_depth: Mapping[int, int] = field(default_factory=dict)
+    """Runs that wait for a session with room, by priority."""
+    due_not_queued: int = 0
+    """Ticks whose time is past and that have no run yet (counted up to a limit)."""
+    jobs_overdue: int = 0
+    """Of those, the ones that are late beyond a failover: something is wrong with them or with the cluster."""
+    skew_s: float | None = None
+    lmdb_used_bytes: int = 0
+    lmdb_map_bytes: int = 0
+
+
+class Metrics:
+    """One node's registry. The three sources are asked at each scrape; `figures` may say None when the state cannot be
+    read yet."""
+
+    def __init__(
+        self,
+        *,
+        figures: Callable[[], StateFigures | None],
+        log_status: Callable[[], LogStatus],
+        running: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._figures = figures
+        self._log_status = log_status
+        self._running = running
+        self._registry = CollectorRegistry()
+        delays = Histogram(
+            "horae_run_start_delay_seconds",
+            "From a run's release to the start of its attempt.",
+            ["priority"],
+            buckets=START_DELAY_BUCKETS_S,
+            registry=self._registry,
+        )
+        self._delays = [delays.labels(str(priority)) for priority in PRIORITIES]
+        self._registry.register(self)
+
+    def observe_start(self, priority: int, delay_s: float) -> None:
+        """An attempt started so long after its release."""
+        self._delays[priority].observe(max(delay_s, 0.0))
+
+    def text(self) -> tuple[bytes, str]:
+        """The exposition and its content type."""
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing at registration: the sources are not up yet."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """Called by the registry at each scrape."""
+        yield _labelled(GaugeMetricFamily, "horae_running", "Attempts under way on this node.", "kind", self._running())
+        yield from _raft(self._log_status())
+        figures = self._figures()
+        if figures is not None:
+            yield from _counted(figures.counters)
+            yield from _state(figures)
+
+
+def _counted(counters: Counters) -> Iterable[Metric]:
+    runs = {
+        "succeeded": counters.runs_succeeded,
+        "dead": counters.runs_dead,
+        "skipped": counters.runs_skipped,
+        "cancelled": counters.runs_cancelled,
+    }
+    yield _labelled(CounterMetricFamily, "horae_runs", "Runs of the cluster that ended.", "outcome", runs)
+    skipped = counters.ticks_skipped
+    yield _labelled(CounterMetricFamily, "horae_ticks_skipped", "Ticks that were not run.", "reason", skipped)
+    for name, text, value in (
+        ("horae_retries", "Attempts that will be tried again.", counters.attempts_retried),
+        ("horae_lease_expired", "Sessions that the leader ended.", counters.sessions_expired),
+        ("horae_fenced_writes", "Results refused because their fencing token was old.", counters.fenced_writes),
+    ):
+        yield CounterMetricFamily(name, text, value=value)
+    yield GaugeMetricFamily("horae_jobs", "Jobs that are defined.", value=counters.jobs)
+
+
+def _state(figures: StateFigures) -> Iterable[Metric]:
+    depth = {str(priority): figures.queue_depth.get(priority, 0) for priority in PRIORITIES}
+    yield _labelled(GaugeMetricFamily, "horae_queue_depth", "Runs that wait for room.", "priority", depth)
+    for name, text, value in (
+        ("horae_due_not_queued", "Ticks past their time without a run.", figures.due_not_queued),
+        ("horae_jobs_overdue", "Jobs whose tick is late beyond a failover.", figures.jobs_overdue),
+        ("horae_lmdb_used_bytes", "Bytes of the database that are in use.", figures.lmdb_used_bytes),
+        ("horae_lmdb_map_bytes", "Bytes that the database may grow to.", figures.lmdb_map_bytes),
+    ):
+        yield GaugeMetricFamily(name, text, value=value)
+    if figures.skew_s is not None:
+        yield GaugeMetricFamily(
+            "horae_clock_skew_seconds", "This node's clock against the others'.", value=figures.skew_s
+        )
+
+
+def _raft(status: LogStatus) -> Iterable[Metric]:
+    for name, text, value in (
+        ("horae_raft_term", "The term of the log.", status.term),
+        ("horae_raft_leader", "1 on the node that leads.", int(status.role is Role.LEADER)),
+        ("horae_raft_commit_index", "The last entry known to be committed.", status.commit_index),
+        ("horae_raft_applied_index", "The last entry applied here.", status.applied_index),
+        ("horae_raft_commit_seconds", "How long the last commit to disk took.", status.commit_seconds),
+        ("horae_raft_proposals_pending", "Proposals of this node without a result.", status.proposals_pending),
+    ):
+        yield GaugeMetricFamily(name, text, value=float(value))
+
+
+def _labelled(
+    family: type[CounterMetricFamily] | type[GaugeMetricFamily],
+    name: str,
+    text: str,
+    label: str,
+    values: Mapping[str, float],
+) -> Metric:
+    metric = family(name, text, labels=[label])
+    for key, value in values.items():
+        metric.add_metric([key], value)
+    return metric

@@ -1,0 +1,67 @@
+"""How an attempt's end becomes a report to the cluster, and its output a log on this node."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from executor.interface import Outcome, OutcomeKind
+from node.retry import retry_at_ms
+from node.runlogs import RunLogs
+from node.work import Work
+from statemachine.commands import Finish
+from statemachine.limits import DETAIL_LENGTH_MAX
+from statemachine.records import AttemptOutcome
+
+logger = logging.getLogger(__name__)
+
+_OUTCOMES = {
+    OutcomeKind.SUCCEEDED: AttemptOutcome.SUCCEEDED,
+    OutcomeKind.FAILED: AttemptOutcome.FAILED,
+    OutcomeKind.TIMED_OUT: AttemptOutcome.TIMED_OUT,
+    OutcomeKind.CANCELLED: AttemptOutcome.CANCELLED,
+}
+
+
+def finish_of(
+    work: Work,
+    outcome: Outcome,
+    *,
+    started_ms: int,
+    finished_ms: int,
+    log_bytes: int | None,
+    random: Callable[[], float],
+) -> Finish:
+    """The report. Whoever proposes a failure chooses when to try again; the state machine knows whether to."""
+    retries = outcome.kind in (OutcomeKind.FAILED, OutcomeKind.TIMED_OUT)
+    return Finish(
+        now_ms=finished_ms,
+        run_id=work.claim.run_id,
+        token=work.claim.token,
+        outcome=_OUTCOMES[outcome.kind],
+        status=outcome.status,
+        detail=None if outcome.detail is None else outcome.detail[:DETAIL_LENGTH_MAX],
+        started_ms=started_ms,
+        finished_ms=max(finished_ms, started_ms),
+        retry_at_ms=retry_at_ms(
+            work.definition.job,
+            work.claim.attempt,
+            now_ms=finished_ms,
+            retry_after_s=outcome.retry_after_s,
+            random=random,
+        )
+        if retries
+        else None,
+        log_bytes=log_bytes,
+    )
+
+
+def keep_output(logs: RunLogs, work: Work, outcome: Outcome) -> int | None:
+    """Write the attempt's log; None when there is none. A full disk must not cost the run its result."""
+    if not outcome.output:
+        return None
+    try:
+        return logs.write(work.claim.run_id, work.claim.attempt, outcome.output, truncated=outcome.output_truncated)
+    except OSError as error:
+        logger.error("the log of run %s cannot be kept: %s", work.claim.run_id, error)
+        return None

@@ -1,0 +1,118 @@
+"""What a node answers from its own copy of the state.
+
+A linearizable read waits for a barrier and then opens a NEW snapshot: one opened before may be of before. A local read
+says how old it may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from node.cursors import decode_cursor, encode_cursor
+from node.freshness import QuorumProbe
+from node.interface import (
+    LIST_LIMIT_DEFAULT,
+    Consistency,
+    JobPage,
+    JobView,
+    NotFound,
+    Read,
+    RunPage,
+    Unavailable,
+)
+from raftlog.errors import LogError
+from statemachine.reader import StateReader
+from statemachine.records import Job, Run, RunState
+from statemachine.snapshot import Snapshot
+
+BARRIER_TIMEOUT_S = 5.0
+
+
+class Reads:
+    """The reading half of the scheduler."""
+
+    def __init__(self, *, reader: StateReader, probe: QuorumProbe) -> None:
+        self._reader = reader
+        self._probe = probe
+
+    async def job(self, job_id: str, *, consistency: Consistency = "linearizable") -> tuple[JobView, Read]:
+        index = await self.stand_at(consistency)
+        with self.open_at(index) as (snapshot, read):
+            return _view(snapshot, live_job(snapshot, job_id)), read
+
+    async def jobs(
+        self,
+        *,
+        team: str | None = None,
+        name: str | None = None,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> JobPage:
+        after_id = decode_cursor(cursor)
+        index = await self.stand_at(consistency)
+        with self.open_at(index) as (snapshot, read):
+            found = snapshot.jobs(team=team, name=name, after_id=after_id, limit=limit + 1)
+            items = [_view(snapshot, job) for job in found[:limit]]
+        more = encode_cursor(items[-1].job.job_id) if len(found) > limit else None
+        return JobPage(items=items, next_cursor=more, read=read)
+
+    async def run(self, run_id: str, *, consistency: Consistency = "linearizable") -> tuple[Run, Read]:
+        index = await self.stand_at(consistency)
+        with self.open_at(index) as (snapshot, read):
+            run = snapshot.run(run_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}.")
+        return run, read
+
+    async def runs_of_job(
+        self,
+        job_id: str,
+        *,
+        states: Sequence[RunState] = (),
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> RunPage:
+        """A deleted job's history stays readable."""
+        before = decode_cursor(cursor)
+        index = await self.stand_at(consistency)
+        with self.open_at(index) as (snapshot, read):
+            if snapshot.job(job_id) is None:
+                raise NotFound(f"There is no job {job_id}.")
+            page = snapshot.runs_of_job(job_id, states, from_ms, to_ms, before, limit)
+        more = None if page.next_key is None else encode_cursor(page.next_key)
+        return RunPage(items=page.items, next_cursor=more, read=read)
+
+    async def stand_at(self, consistency: Consistency = "linearizable") -> int:
+        """The index that a snapshot must have reached; 0 for a local read. Raises Unavailable."""
+        if consistency == "local":
+            return 0
+        try:
+            return await self._probe.barrier(BARRIER_TIMEOUT_S)
+        except LogError as error:
+            raise Unavailable from error
+
+    @contextmanager
+    def open_at(self, index: int) -> Iterator[tuple[Snapshot, Read]]:
+        """A new snapshot at or past the index, and where it stands."""
+        with self._reader.snapshot() as snapshot:
+            applied = snapshot.applied_index()
+            assert applied >= index, "a barrier answers only after the commit that it names"
+            stale_s = 0.0 if index else self._probe.stale_s
+            yield snapshot, Read(applied_index=applied, stale_s=stale_s)
+
+
+def live_job(snapshot: Snapshot, job_id: str) -> Job:
+    """Raises NotFound for one that was deleted, too."""
+    job = snapshot.job(job_id)
+    if job is None or job.deleted_ms is not None:
+        raise NotFound(f"There is no job {job_id}.")
+    return job
+
+
+def _view(snapshot: Snapshot, job: Job) -> JobView:
+    return JobView(job=job, next_run_ms=snapshot.next_run_ms(job.job_id))

@@ -1,0 +1,83 @@
+"""Reports of this node that must be answered: results, withdrawals, starts. Each is proposed until it gets a definite
+answer, since the state machine drops repeats; what it answers (ok, fenced, …) ends the matter either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from raftlog.errors import LogClosed, LogError
+from raftlog.interface import Log
+from statemachine.codec import decode_reply, encode_command
+from statemachine.commands import AnyReply, Finish, Start, Withdraw
+
+AGAIN_AFTER_S = 0.5
+REPORTS_IN_FLIGHT_MAX = 4_096
+"""Reports proposed at once; the others wait here, so that the log's own queue never overflows with them."""
+
+logger = logging.getLogger(__name__)
+
+Report = Finish | Start | Withdraw
+Answered = Callable[[Report, AnyReply], None]
+
+
+class Reporter:
+    """Bounded by the claims that a node can hold: each has one report under way at a time."""
+
+    def __init__(self, log: Log, *, timeout_s: float) -> None:
+        self._log = log
+        self._timeout_s = timeout_s
+        self._waiting: deque[tuple[Report, Answered]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Reports that are not answered."""
+        return len(self._tasks) + len(self._waiting)
+
+    def report(self, report: Report, answered: Answered) -> None:
+        """Returns at once; calls `answered` when the cluster has answered."""
+        self._waiting.append((report, answered))
+        self._propose_waiting()
+
+    def _propose_waiting(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting and len(self._tasks) < REPORTS_IN_FLIGHT_MAX:
+            task = loop.create_task(self._report(*self._waiting.popleft()))
+            self._tasks.add(task)
+            task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._propose_waiting()
+
+    async def wait_answered(self, timeout_s: float) -> bool:
+        """Whether every report was answered in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
+        return not len(self)
+
+    def stop(self) -> None:
+        """Give up what is not answered yet: the state machine gives those runs back when the session ends."""
+        self._waiting.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    async def _report(self, report: Report, answered: Answered) -> None:
+        command = encode_command(report)
+        while True:
+            try:
+                reply = await self._log.propose(command, timeout_s=self._timeout_s)
+            except LogClosed:
+                return
+            except LogError as error:
+                logger.warning("%s of run %s: %s; again", type(report).__name__, report.run_id, error)
+                await asyncio.sleep(AGAIN_AFTER_S)
+            else:
+                answered(report, decode_reply(reply))
+                return

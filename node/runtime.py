@@ -1,0 +1,170 @@
+"""One node at work: its loops, wired to the log's events. `run` until it is told to stop, then it leaves in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from executor.interface import Executor
+from node.clock import Clock
+from node.config import NodeConfig
+from node.duty_loop import DutyLoop
+from node.freshness import QuorumProbe
+from node.look_ahead import LookAhead
+from node.metrics import Metrics
+from node.plans import Plan, PlanCache
+from node.runlogs import RunLogs
+from node.session_calls import SessionCalls
+from node.tick_loop import TickLoop
+from node.ticker import Appeared, Moved, Ticker
+from node.views import StateSource
+from node.worker import Worker
+from raftlog.interface import EVERY_NODE, Log
+from statemachine.codec import Undecodable, decode_event
+from statemachine.commands import (
+    AnyEvent,
+    BucketsMoved,
+    DueChanged,
+    JobDeleted,
+    JobUpdated,
+    RunClaimed,
+    SessionEnded,
+)
+from statemachine.limits import INT_MAX
+from statemachine.records import Job
+
+PRUNE_EVERY_S = 600.0
+DAY_MS = 24 * 3600 * 1000
+STALLED_S = 2.0
+"""A loop that did not turn for so long is shown as stalled: twenty times its usual pace."""
+QUORUM_LOST_S = 4.0
+"""Without a passed barrier for so long, this node does not reach a majority."""
+
+logger = logging.getLogger(__name__)
+
+
+class Runtime:
+    """Everything of a node but its API. The log and the state's source are the caller's, and outlive it."""
+
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        log: Log,
+        source: StateSource,
+        executors: Mapping[str, Executor],
+        logs: RunLogs,
+        clock: Clock,
+        random: Callable[[], float],
+        metrics: Metrics,
+        make_plan: Callable[[Job], Plan],
+        version: str,
+        tzdata: str,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._logs = logs
+        self._clock = clock
+        self.probe = QuorumProbe(log, clock, every_s=config.quorum_probe_every_s)
+        calls = SessionCalls(config=config, log=log, source=source, clock=clock, version=version, tzdata=tzdata)
+        self.worker = Worker(
+            config=config,
+            log=log,
+            source=source,
+            executors=executors,
+            logs=logs,
+            clock=clock,
+            random=random,
+            metrics=metrics,
+            session_calls=calls,
+        )
+        ticker = Ticker(
+            node=config.node,
+            plans=PlanCache(make_plan),
+            look_ahead=LookAhead(config.cluster),
+            fires_max=config.fires_in_flight_max,
+            releases_max=config.releases_in_flight_max,
+            rescan_every_ms=round(config.rescan_every_s * 1000),
+        )
+        self._ticks = TickLoop(
+            config=config, log=log, source=source, clock=clock, ticker=ticker, session=lambda: self.worker.session
+        )
+        self._duties = DutyLoop(config=config, log=log, source=source, clock=clock)
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ask `run` to drain and return. Safe to repeat."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Work until `stop`, then drain. Raises whatever broke one of the loops: the node must end then."""
+        self._log.subscribe(self._config.node, self._on_events)
+        self._log.subscribe(EVERY_NODE, self._on_events)
+        self._log.on_status(self._duties.on_status)
+        async with asyncio.TaskGroup() as group:
+            loops = [
+                group.create_task(loop)
+                for loop in (
+                    self.worker.run(),
+                    self.worker.reconcile_forever(),
+                    self._ticks.run(),
+                    self._duties.run(),
+                    self.probe.run(),
+                    self._prune_forever(),
+                )
+            ]
+            await self._stopping.wait()
+            logger.info("draining")
+            await self.worker.drain()
+            for loop in loops:
+                loop.cancel()
+        self.worker.stop()
+
+    def not_ready(self) -> str | None:
+        """Why this node should get no traffic now; None when it should."""
+        if self._stopping.is_set():
+            return "this node is leaving"
+        if self.probe.stale_s > QUORUM_LOST_S:
+            return "this node does not reach a majority of the cluster"
+        if not self.worker.may_start():
+            return "this node has no valid session"
+        if self._clock.monotonic() - self._ticks.last_step_s > STALLED_S:
+            return "scheduling on this node has stalled"
+        return None
+
+    def _on_events(self, index: int, bodies: Sequence[bytes]) -> None:
+        claims: list[RunClaimed] = []
+        for body in bodies:
+            try:
+                event = decode_event(body)
+            except Undecodable as error:
+                # A newer leader's machine may know more events; whoever needs one rebuilds from the state.
+                logger.warning("an event of a version that this node does not know: %s", error)
+                continue
+            if isinstance(event, RunClaimed):
+                claims.append(event)
+            else:
+                self._on_event(event)
+        if claims:
+            self.worker.on_claimed(index, claims)
+
+    def _on_event(self, event: AnyEvent) -> None:
+        match event:
+            case JobDeleted():
+                self.worker.on_superseded(event.job_id, INT_MAX)
+            case JobUpdated():
+                self.worker.on_superseded(event.job_id, event.version)
+            case SessionEnded() if event.node == self._config.node:
+                self.worker.on_session_ended(event.incarnation)
+            case BucketsMoved():
+                self._ticks.on_event(Moved())
+            case DueChanged():
+                self._ticks.on_event(Appeared(at_ms=event.at_ms))
+            case _:
+                pass
+
+    async def _prune_forever(self) -> None:
+        while True:
+            await asyncio.to_thread(self._logs.prune, self._clock.wall_ms() - self._config.logs_keep_days * DAY_MS)
+            await asyncio.sleep(PRUNE_EVERY_S)

@@ -1,0 +1,192 @@
+"""The scheduler that a node offers: implements node.interface.Scheduler over the log, the state and the runtime."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from node.admission import spec_of
+from node.clock import Clock
+from node.freshness import QuorumProbe
+from node.interface import (
+    ClusterView,
+    Consistency,
+    JobCreated,
+    JobDraft,
+    NodeView,
+    NotFound,
+    Preview,
+    Run,
+    RunLog,
+)
+from node.metrics import Metrics
+from node.previews import preview
+from node.reads import Reads, live_job
+from node.runlogs import RunLogs
+from node.schedule import ScheduleSpec
+from node.writes import Writes
+from raftlog.interface import Log, LogStatus
+from statemachine.reader import StateReader
+from statemachine.records import Session
+from statemachine.snapshot import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """Who this node is, and whom it was told of."""
+
+    node: str
+    cluster_id: str
+    raft_addresses: Mapping[str, str]
+    """By node id, this one's too."""
+    tzdata: str
+
+
+class Service(Reads):
+    """Reads come from Reads, changes from Writes; here is the rest. `not_ready` is asked of the runtime."""
+
+    def __init__(
+        self,
+        *,
+        identity: Identity,
+        reader: StateReader,
+        probe: QuorumProbe,
+        make_writes: Callable[[Reads], Writes],
+        log: Log,
+        logs: RunLogs,
+        clock: Clock,
+        metrics: Metrics,
+        not_ready: Callable[[], str | None],
+    ) -> None:
+        super().__init__(reader=reader, probe=probe)
+        self._identity = identity
+        self._writes = make_writes(self)
+        self._log = log
+        self._logs = logs
+        self._clock = clock
+        self._metrics = metrics
+        self._not_ready = not_ready
+
+    async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated:
+        return await self._writes.create_job(draft, idempotency_key=idempotency_key)
+
+    async def delete_job(self, job_id: str, *, expected_version: int | None = None) -> None:
+        await self._writes.delete_job(job_id, expected_version=expected_version)
+
+    async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
+        return await self._writes.run_now(job_id, args=args, idempotency_key=idempotency_key)
+
+    async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
+        run, _ = await self.run(run_id, consistency="local")
+        try:
+            return await asyncio.to_thread(self._logs.read, run_id, attempt=attempt, last_attempt=run.attempt)
+        except NotFound as missing:
+            holders = sorted({one.node for one in run.attempts if attempt in (None, one.attempt)})
+            elsewhere = [node for node in holders if node != self._identity.node]
+            if not elsewhere:
+                raise
+            raise NotFound(f"{missing} Node {elsewhere[-1]} ran it.") from None
+
+    async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView:
+        index = await self.stand_at(consistency)
+        status = self._log.status
+        with self.open_at(index) as (snapshot, read):
+            nodes = _node_views(self._identity, status, snapshot)
+        own = self._identity.node
+        return ClusterView(
+            cluster_id=self._identity.cluster_id,
+            node=own,
+            leader=status.leader,
+            term=status.term,
+            applied_index=read.applied_index,
+            quorum=status.quorum,
+            tzdata=self._identity.tzdata,
+            nodes=[replace(node, applied_index=read.applied_index) if node.node == own else node for node in nodes],
+        )
+
+    async def preview(
+        self,
+        *,
+        schedule: Sequence[str],
+        tz: str,
+        from_ms: int | None = None,
+        count: int = 10,
+        job_id: str | None = None,
+    ) -> Preview:
+        """With `job_id`, the H fields and the jitter are that job's; it need not exist yet."""
+        spec, jitter_s = ScheduleSpec(expressions=tuple(schedule), tz=tz), 0.0
+        if job_id is not None:
+            spec, jitter_s = await self._as_of_job(spec, job_id)
+        start_ms = self._clock.wall_ms() if from_ms is None else from_ms
+        return preview(spec, from_ms=start_ms, count=count, job_id=job_id, jitter_s=jitter_s)
+
+    async def _as_of_job(self, spec: ScheduleSpec, job_id: str) -> tuple[ScheduleSpec, float]:
+        index = await self.stand_at()
+        with self.open_at(index) as (snapshot, _):
+            job = live_job(snapshot, job_id)
+        kept = spec_of(job)
+        if not spec.expressions:
+            return kept, job.jitter_s
+        return replace(spec, dst_gap=kept.dst_gap, dst_fold=kept.dst_fold), job.jitter_s
+
+    def ready(self) -> str | None:
+        return self._not_ready()
+
+    def metrics_text(self) -> tuple[bytes, str]:
+        return self._metrics.text()
+
+    def node_addresses(self) -> Mapping[str, str]:
+        with self.open_at(0) as (snapshot, _):
+            return {session.node: session.http for session in snapshot.sessions() if session.live}
+
+
+def _node_views(identity: Identity, status: LogStatus, snapshot: Snapshot) -> list[NodeView]:
+    """Every member, and every other node that ever had a session."""
+    sessions = {session.node: session for session in snapshot.sessions()}
+    buckets = Counter(owner.node for owner in snapshot.buckets())
+    running = snapshot.active_runs()
+    return [
+        _node_view(node, identity, status, sessions.get(node), buckets[node], running.get(node, 0))
+        for node in sorted({*status.members, *sessions})
+    ]
+
+
+def _node_view(
+    node: str, identity: Identity, status: LogStatus, session: Session | None, buckets: int, running: int
+) -> NodeView:
+    if session is None:
+        session = _never_seen(node, identity.raft_addresses.get(node, ""))
+    return NodeView(
+        node=node,
+        http=session.http,
+        raft=session.raft,
+        role="leader" if node == status.leader else "follower",
+        live=session.live,
+        buckets=buckets,
+        running=running,
+        slots=session.slots,
+        applied_index=None,
+        skew_s=None,
+        version=session.version,
+        tzdata=session.tzdata,
+    )
+
+
+def _never_seen(node: str, raft: str) -> Session:
+    """What stands for the session of a member that has not opened one yet."""
+    return Session(
+        node=node,
+        incarnation=0,
+        live=False,
+        http="",
+        raft=raft,
+        slots=0,
+        ahead=0,
+        wall_ms=0,
+        opened_ms=0,
+        version="",
+        tzdata="",
+    )

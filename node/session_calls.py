@@ -1,0 +1,120 @@
+"""Carries out what the session keeper wants: commands about this node's own session, and what came of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from node.clock import Clock
+from node.config import NodeConfig
+from node.sessions import Open, Opened, OpenFailed, Renew, Renewed, RenewFailed, SessionEvent
+from node.views import StateSource
+from raftlog.errors import LogError
+from raftlog.interface import Log
+from statemachine.codec import decode_reply, encode_command
+from statemachine.commands import AnyReply, Command, ExpireSession, OpenSession, RenewSession, SessionReply
+
+logger = logging.getLogger(__name__)
+
+Tell = Callable[[SessionEvent], None]
+
+
+class SessionCalls:
+    """`version` and `tzdata` are shown to the other nodes."""
+
+    def __init__(
+        self, *, config: NodeConfig, log: Log, source: StateSource, clock: Clock, version: str, tzdata: str
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._source = source
+        self._clock = clock
+        self._version = version
+        self._tzdata = tzdata
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._draining = asyncio.Event()
+
+    def call(self, action: Open | Renew, tell: Tell) -> None:
+        """Returns at once; tells the outcome later."""
+        call = self._open(action, tell) if isinstance(action, Open) else self._renew(action, tell)
+        self._spawn(call)
+
+    def _spawn(self, call: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(call)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _open(self, action: Open, tell: Tell) -> None:
+        try:
+            await self._log.read_barrier(timeout_s=self._config.propose_timeout_s)
+            incarnation = self._last_incarnation() + 1
+            reply = await self._propose(self._opening(incarnation))
+        except LogError as error:
+            logger.warning("no session yet: %s", error)
+            tell(OpenFailed(opening=action.opening))
+        else:
+            tell(Opened(opening=action.opening, incarnation=incarnation, code=reply.code))
+
+    def _last_incarnation(self) -> int:
+        with self._source.view() as view:
+            session = view.session(self._config.node)
+        return 0 if session is None else session.incarnation
+
+    def _opening(self, incarnation: int) -> OpenSession:
+        return OpenSession(
+            now_ms=self._clock.wall_ms(),
+            node=self._config.node,
+            incarnation=incarnation,
+            http=self._config.http,
+            raft=self._config.raft,
+            slots=self._config.slots,
+            ahead=self._config.ahead,
+            version=self._version,
+            tzdata=self._tzdata,
+        )
+
+    async def _renew(self, action: Renew, tell: Tell) -> None:
+        command = RenewSession(
+            now_ms=self._clock.wall_ms(),
+            node=self._config.node,
+            incarnation=action.incarnation,
+            renewal=action.renewal,
+            draining=action.draining,
+        )
+        try:
+            reply = await self._propose(command)
+        except LogError as error:
+            logger.warning("renewal %d: %s", action.renewal, error)
+            tell(RenewFailed(incarnation=action.incarnation, renewal=action.renewal))
+        else:
+            tell(Renewed(incarnation=action.incarnation, renewal=action.renewal, code=reply.code))
+            if action.draining:
+                self._draining.set()
+
+    async def wait_draining(self, *, timeout_s: float) -> bool:
+        """Whether the cluster has acknowledged in time that this node takes no more claims."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._draining.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def leave(self, incarnation: int, renewal: int, *, timeout_s: float) -> None:
+        """End this node's own session, giving back what it still holds. A failure only costs the others the TTL."""
+        command = ExpireSession(
+            now_ms=self._clock.wall_ms(), node=self._config.node, incarnation=incarnation, renewal=renewal
+        )
+        try:
+            async with asyncio.timeout(timeout_s):
+                reply = await self._propose(command)
+                while isinstance(reply, SessionReply) and reply.remaining:
+                    reply = await self._propose(command)
+        except (LogError, TimeoutError) as error:
+            logger.warning("the session was not ended: %s", error or "no answer in time")
+
+    async def _propose(self, command: Command) -> AnyReply:
+        reply = await self._log.propose(encode_command(command), timeout_s=self._config.propose_timeout_s)
+        return decode_reply(reply)

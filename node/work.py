@@ -1,0 +1,101 @@
+"""A claim with what its attempt needs: the definition that made the run, and the assignment for the executor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from executor.interface import Assignment
+from node.timers import ClaimKey
+from node.views import DefinitionView
+from statemachine.commands import RunClaimed
+from statemachine.keys import parse_run_id
+from statemachine.records import Job, RunKind
+
+DEFINITIONS_KEPT_MAX = 50_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Definition:
+    """One version of a job, its target as plain values."""
+
+    job: Job
+    target: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.target["type"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """A claim that can be started."""
+
+    claim: RunClaimed
+    definition: Definition
+    args: bytes
+
+    @property
+    def key(self) -> ClaimKey:
+        return ClaimKey(self.claim.run_id, self.claim.token)
+
+    def assignment(self) -> Assignment:
+        job = self.definition.job
+        return Assignment(
+            run_id=self.claim.run_id,
+            job_id=self.claim.job_id,
+            attempt=self.claim.attempt,
+            fence_token=self.claim.token,
+            due_at=rfc3339(self.claim.due_ms),
+            target=self.definition.target,
+            args=self.args,
+            timeout_s=job.timeout_s,
+        )
+
+
+class WorkSource:
+    """Turns claims into work. Keeps the definitions of jobs that run often; the half made longest ago goes first."""
+
+    def __init__(self) -> None:
+        self._definitions: dict[tuple[str, int], Definition] = {}
+
+    def work_of(self, view: DefinitionView, claim: RunClaimed) -> Work | None:
+        """None when the definition is not kept any more: the job was changed very often since."""
+        definition = self._definition(view, claim.job_id, claim.job_version)
+        if definition is None:
+            return None
+        return Work(claim=claim, definition=definition, args=_own_args(view, claim.run_id) or definition.job.args)
+
+    def _definition(self, view: DefinitionView, job_id: str, version: int) -> Definition | None:
+        kept = self._definitions.get((job_id, version))
+        if kept is not None:
+            return kept
+        job = view.job_version(job_id, version)
+        if job is None:
+            return None
+        if len(self._definitions) >= DEFINITIONS_KEPT_MAX:
+            for old in list(self._definitions)[: DEFINITIONS_KEPT_MAX // 2]:
+                del self._definitions[old]
+        definition = Definition(job=job, target=msgspec.to_builtins(job.target))
+        self._definitions[job_id, version] = definition
+        return definition
+
+
+def _own_args(view: DefinitionView, run_id: str) -> bytes | None:
+    """Only runs that somebody asked for can have args of their own: the usual run costs no read."""
+    key = parse_run_id(run_id)
+    if key is None or key.kind is RunKind.SCHEDULED:
+        return None
+    run = view.run(run_id)
+    return None if run is None else run.args
+
+
+def rfc3339(time_ms: int) -> str:
+    """An instant as the API writes it: UTC, with milliseconds."""
+    instant = _EPOCH + timedelta(milliseconds=time_ms)
+    return instant.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

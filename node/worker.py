@@ -1,0 +1,295 @@
+"""What makes this node work: its session, its claims, its attempts, in one loop.
+
+The loop that starts runs is the loop that renews the session: a node that hangs in one hangs in both, and is taken
+for dead rather than half alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from executor.interface import Executor, Outcome
+from node.attempts import Attempts
+from node.clock import Clock
+from node.config import NodeConfig
+from node.metrics import Metrics
+from node.outcomes import finish_of, keep_output
+from node.reporter import Report, Reporter
+from node.runlogs import RunLogs
+from node.session_calls import SessionCalls
+from node.sessions import Drain, Ended, KillAll, Open, Renew, SessionEvent, SessionKeeper
+from node.timers import Claimed, ClaimKey, Finished, Lapsed, Leaving, Reconciled, ReleaseTimers, Superseded, TimerEvent
+from node.views import ClaimsView, StateSource
+from node.wakeup import Wakeup
+from node.work import Work, WorkSource
+from raftlog.interface import Log
+from statemachine.commands import AnyReply, Finish, RunClaimed, Start, Withdraw
+from statemachine.records import Run, SkipReason
+
+RECONCILE_SLICE_MAX = 2_000
+"""Claims read from the state between two turns of the loop."""
+RECONCILE_REST = 50
+"""A reconciliation that took t seconds is followed by at least so many times t of rest."""
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Worker:
+    """One node's share of the work. `run` until cancelled; `drain` before, to leave in order."""
+
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        log: Log,
+        source: StateSource,
+        executors: Mapping[str, Executor],
+        logs: RunLogs,
+        clock: Clock,
+        random: Callable[[], float],
+        metrics: Metrics,
+        session_calls: SessionCalls,
+    ) -> None:
+        self._config = config
+        self._source = source
+        self._logs = logs
+        self._clock = clock
+        self._random = random
+        self._metrics = metrics
+        self._calls = session_calls
+        self._keeper = SessionKeeper(config.cluster)
+        self._timers = ReleaseTimers()
+        self._works = WorkSource()
+        self._reporter = Reporter(log, timeout_s=config.propose_timeout_s)
+        self.attempts = Attempts(
+            slots=config.slots,
+            start_report_after_s=config.start_report_after_s,
+            clock=clock,
+            executors=executors,
+            sink=self,
+            may_start=self._may_start,
+        )
+        self._session_events: list[SessionEvent] = []
+        self._timer_events: list[TimerEvent] = []
+        self._wakeup = Wakeup()
+        self._reconcile_wakeup = Wakeup()
+
+    # --- what happens around the worker ------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> int | None:
+        """The incarnation of the session that this node holds."""
+        return self._keeper.incarnation
+
+    def may_start(self) -> bool:
+        """Whether the session is good enough to start an attempt now."""
+        return self._keeper.may_start(self._clock.boottime())
+
+    def on_claimed(self, index: int, claims: Iterable[RunClaimed]) -> None:
+        self._timer_events.extend(Claimed(index=index, claim=claim) for claim in claims)
+        self._wakeup.wake()
+
+    def on_superseded(self, job_id: str, version: int) -> None:
+        """A job was deleted, or changed to this version."""
+        self._timer_events.append(Superseded(job_id=job_id, version=version))
+        self._wakeup.wake()
+
+    def on_session_event(self, event: SessionEvent) -> None:
+        self._session_events.append(event)
+        self._wakeup.wake()
+
+    def on_session_ended(self, incarnation: int) -> None:
+        self.on_session_event(Ended(incarnation=incarnation))
+
+    # --- the loop ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled. Whatever it raises is a broken invariant: the node must end."""
+        while True:
+            await self._wakeup.sleep(self.pulse())
+
+    def pulse(self) -> float:
+        """One turn: renew, start, report. Returns the seconds until the next, if nothing happens before."""
+        now_s = self._clock.boottime()
+        self._act(self._keeper.step(now_s, _drained(self._session_events)))
+        self._follow_session()
+        events = _drained(self._timer_events)
+        self._give_up_superseded(events)
+        # Fenced, the timers still take in what happens, but no claim's time has come.
+        due = self._timers.step(self._clock.wall_ms() if self._may_start() else 0, events)
+        self._withdraw(due.superseded, SkipReason.SUPERSEDED)
+        self._withdraw(due.given_back, None)
+        self._take(due.start)
+        self.attempts.step()
+        return self._sleep_s(now_s)
+
+    def _may_start(self) -> bool:
+        return self.may_start() and len(self._reporter) < self._config.finishes_waiting_max
+
+    def _act(self, actions: Iterable[Open | Renew | KillAll]) -> None:
+        for action in actions:
+            match action:
+                case Open() | Renew():
+                    self._calls.call(action, self.on_session_event)
+                case KillAll():
+                    self._kill(action)
+
+    def _kill(self, order: KillAll) -> None:
+        logger.warning("session %d lapsed: %s", order.incarnation, order.why)
+        self._timer_events.append(Lapsed(incarnation=order.incarnation))
+        self.attempts.give_up(lambda work: work.claim.session == order.incarnation)
+        # What ended while this process was paused is read by the loop in the meantime, and reported.
+        asyncio.get_running_loop().call_later(self._config.late_result_grace_s, self.attempts.kill, order.incarnation)
+
+    def _follow_session(self) -> None:
+        """A new session may have been handed claims before this node heard that it is open: read them."""
+        if self._keeper.incarnation is not None and self._keeper.incarnation != self._timers.session:
+            self._timers.open(self._keeper.incarnation)
+            logger.info("session %d is open", self._keeper.incarnation)
+            self._reconcile_wakeup.wake()
+
+    def _take(self, claims: Sequence[RunClaimed]) -> None:
+        if not claims:
+            return
+        works: list[Work] = []
+        lost: list[RunClaimed] = []
+        with self._source.view() as view:
+            for claim in claims:
+                work = self._works.work_of(view, claim)
+                if work is None:
+                    lost.append(claim)
+                else:
+                    works.append(work)
+        self._withdraw(lost, SkipReason.SUPERSEDED)
+        self.attempts.take(works)
+
+    def _give_up_superseded(self, events: Iterable[TimerEvent]) -> None:
+        versions = {event.job_id: event.version for event in events if isinstance(event, Superseded)}
+        if versions:
+            given_up = self.attempts.give_up(lambda work: work.claim.job_version < versions.get(work.claim.job_id, 0))
+            self._withdraw([work.claim for work in given_up], SkipReason.SUPERSEDED)
+
+    def _withdraw(self, claims: Iterable[RunClaimed], reason: str | None) -> None:
+        for claim in claims:
+            command = Withdraw(now_ms=self._clock.wall_ms(), run_id=claim.run_id, token=claim.token, reason=reason)
+            self._reporter.report(command, self._on_answered)
+
+    def _sleep_s(self, now_s: float) -> float:
+        waits = [self._config.step_every_s, self._keeper.next_step_s(now_s) - now_s]
+        release_ms = self._timers.next_release_ms()
+        if release_ms is not None and self._may_start():
+            waits.append((release_ms - self._clock.wall_ms()) / 1000)
+        report_s = self.attempts.next_report_s()
+        if report_s is not None:
+            waits.append(report_s - self._clock.monotonic())
+        return max(min(waits), 0.0)
+
+    # --- what attempts tell ------------------------------------------------------------------------------------------
+
+    def started(self, work: Work, started_ms: int) -> None:
+        self._metrics.observe_start(work.claim.priority, (started_ms - work.claim.release_ms) / 1000)
+
+    def lasting(self, start: Start) -> None:
+        self._reporter.report(start, self._on_answered)
+
+    def ended(self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int) -> None:
+        finish = finish_of(
+            work,
+            outcome,
+            started_ms=started_ms,
+            finished_ms=finished_ms,
+            log_bytes=keep_output(self._logs, work, outcome),
+            random=self._random,
+        )
+        self._reporter.report(finish, self._on_answered)
+        self._wakeup.wake()
+
+    def _on_answered(self, report: Report, reply: AnyReply) -> None:
+        if reply.code != "ok":
+            logger.info("%s of run %s: %s", type(report).__name__, report.run_id, reply.code)
+        if isinstance(report, Finish | Withdraw):
+            self._timer_events.append(Finished(key=ClaimKey(report.run_id, report.token)))
+
+    # --- reconciliation with the state -------------------------------------------------------------------------------
+
+    async def reconcile_forever(self) -> None:
+        """Until cancelled: compare the claims held here with those in the state, now and then and when asked to."""
+        rest_s = 0.0
+        while True:
+            await self._reconcile_wakeup.sleep(max(self._config.reconcile_every_s, rest_s))
+            began_s = self._clock.monotonic()
+            await self._reconcile()
+            rest_s = RECONCILE_REST * (self._clock.monotonic() - began_s)
+
+    async def _reconcile(self) -> None:
+        session = self._timers.session
+        if session is None:
+            return
+        with self._source.view() as view:
+            index = view.applied_index
+            shown: set[ClaimKey] = set()
+            unknown: list[RunClaimed] = []
+            for number, (run_id, token) in enumerate(view.claims_of(self._config.node, session), start=1):
+                key = ClaimKey(run_id, token)
+                shown.add(key)
+                if not self._timers.knows(key):
+                    unknown.extend(_claims_of_run(view, key))
+                if number % RECONCILE_SLICE_MAX == 0:
+                    await asyncio.sleep(0)
+        if session == self._timers.session:
+            self._timer_events.append(Reconciled(index=index, shown=shown, unknown=unknown))
+            self._wakeup.wake()
+
+    # --- leaving -----------------------------------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """Take nothing more, let running attempts end, give back the rest, end the session. Takes `drain_s` at most."""
+        deadline_s = self._clock.monotonic() + self._config.drain_s
+        self.on_session_event(Drain())
+        await self._calls.wait_draining(timeout_s=1.0)
+        self._timer_events.append(Leaving())
+        self._withdraw([work.claim for work in self.attempts.give_up(lambda work: True)], None)
+        self._wakeup.wake()
+        if not await self.attempts.wait_idle(self._config.drain_attempts_s) and self.session is not None:
+            logger.warning("%d attempts did not end in time: they are given back", len(self.attempts))
+            self.attempts.kill(self.session)
+        await self._reporter.wait_answered(max(deadline_s - self._clock.monotonic() - 1.0, 0.1))
+        if self._keeper.incarnation is not None:
+            left_s = max(deadline_s - self._clock.monotonic(), 0.1)
+            await self._calls.leave(self._keeper.incarnation, self._keeper.renewal, timeout_s=left_s)
+
+    def stop(self) -> None:
+        self._reporter.stop()
+
+
+def _drained(events: list[T]) -> list[T]:
+    taken = events[:]
+    events.clear()
+    return taken
+
+
+def _claims_of_run(view: ClaimsView, key: ClaimKey) -> Iterable[RunClaimed]:
+    """The event that the claim was handed out with, as the run shows it."""
+    run = view.run(key.run_id)
+    return [_claim_of(run)] if run is not None and run.token == key.token else []
+
+
+def _claim_of(run: Run) -> RunClaimed:
+    assert run.session is not None
+    return RunClaimed(
+        run_id=run.run_id,
+        job_id=run.job_id,
+        job_version=run.job_version,
+        session=run.session,
+        token=run.token,
+        attempt=run.attempt,
+        attempts_max=run.attempts_max,
+        priority=run.priority,
+        due_ms=run.due_ms,
+        release_ms=run.release_ms,
+    )

@@ -1,0 +1,196 @@
+"""What users change: each a command through the log, repeatable, and honest about whether it may have happened."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from node.admission import admit, parse_args
+from node.clock import Clock
+from node.interface import (
+    Conflict,
+    FieldError,
+    HoraeError,
+    Invalid,
+    JobCreated,
+    JobDraft,
+    NotFound,
+    OutcomeUnknown,
+    Overloaded,
+    PreconditionFailed,
+    TooLarge,
+    Unavailable,
+)
+from node.reads import Reads
+from raftlog import errors as log_errors
+from raftlog.interface import Log
+from statemachine.codec import decode_reply, encode_command
+from statemachine.commands import AnyReply, Command, DeleteJob, JobReply, PutJob, RunNow, RunReply
+from statemachine.limits import IDEMPOTENCY_KEPT_MS
+from statemachine.records import Run, RunState
+
+WRITE_TIMEOUT_S = 10.0
+EFFECTIVE_TIMEOUT_S = 12.0
+"""How long a delete waits for those that hold the job's claims: a session that does not answer is over by then."""
+EFFECTIVE_POLL_S = 0.02
+EFFECTIVE_WINDOW_MS = 3_600_000
+"""How long ago an unstarted claim may have been due that a delete still looks for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sources:
+    """What writes take from outside."""
+
+    clock: Clock
+    make_id: Callable[[], str]
+    allow_link_local: bool = False
+
+
+class Writes:
+    """The writing half of the scheduler."""
+
+    def __init__(self, *, log: Log, reads: Reads, sources: Sources) -> None:
+        self._log = log
+        self._reads = reads
+        self._sources = sources
+
+    async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated:
+        """The same key and body answer the first job, however late the repeat."""
+        key = idempotency_key or draft.idempotency_key
+        digest = digest_of(draft)
+        now_ms = self._sources.clock.wall_ms()
+        try:
+            job = admit(
+                draft,
+                job_id=self._sources.make_id(),
+                now_ms=now_ms,
+                allow_link_local=self._sources.allow_link_local,
+            )
+        except Invalid:
+            # A repeat may come when the run_at that was accepted is past: the first answer stands.
+            made = None if key is None else await self._made_by(draft.team, key, digest)
+            if made is None:
+                raise
+            return made
+        return _created(
+            draft, await self._propose(PutJob(now_ms=now_ms, job=job, idempotency_key=key, body_digest=digest))
+        )
+
+    async def _made_by(self, team: str, key: str, digest: bytes) -> JobCreated | None:
+        index = await self._reads.stand_at()
+        with self._reads.open_at(index) as (snapshot, _):
+            entry = snapshot.idempotency_entry(team, key)
+            if entry is None or entry.digest != digest:
+                return None
+            if entry.created_ms + IDEMPOTENCY_KEPT_MS <= self._sources.clock.wall_ms():
+                return None
+            job = snapshot.job(entry.job_id)
+            next_run_ms = snapshot.next_run_ms(entry.job_id)
+        version = 1 if job is None else job.version
+        return JobCreated(job_id=entry.job_id, version=version, next_run_ms=next_run_ms, created=False)
+
+    async def delete_job(self, job_id: str, *, expected_version: int | None = None) -> None:
+        """Answers when the delete is effective: no tick of the job starts any more."""
+        command = DeleteJob(now_ms=self._sources.clock.wall_ms(), job_id=job_id, expected_version=expected_version)
+        reply = await self._propose(command)
+        if reply.code == "unknown_job":
+            raise NotFound(f"There is no job {job_id}.")
+        if reply.code == "version_conflict":
+            raise PreconditionFailed
+        _expect_ok(reply)
+        await self._wait_effective(job_id)
+
+    async def _wait_effective(self, job_id: str) -> None:
+        """Until nobody holds an unstarted claim of the job. A `claimed` run may have started a moment ago; it ends,
+        or says so within a second."""
+        from_ms = self._sources.clock.wall_ms() - EFFECTIVE_WINDOW_MS
+        deadline_s = self._sources.clock.monotonic() + EFFECTIVE_TIMEOUT_S
+        index = await self._reads.stand_at()
+        while True:
+            with self._reads.open_at(index) as (snapshot, _):
+                page = snapshot.runs_of_job(job_id, (RunState.CLAIMED,), from_ms, None, None, 1)
+            if not page.items:
+                return
+            if self._sources.clock.monotonic() > deadline_s:
+                holder = page.items[0].node
+                raise OutcomeUnknown(
+                    f"The job is deleted, but node {holder} has not yet confirmed that it starts nothing."
+                )
+            await asyncio.sleep(EFFECTIVE_POLL_S)
+
+    async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
+        """A manual run. The same key answers the same run."""
+        own_args = None if args is None else parse_args(args)
+        command = RunNow(
+            now_ms=self._sources.clock.wall_ms(),
+            job_id=job_id,
+            nonce=self._sources.make_id(),
+            args=own_args,
+        )
+        reply = await self._propose(command)
+        if reply.code == "unknown_job":
+            raise NotFound(f"There is no job {job_id}.")
+        if reply.code == "idempotency_conflict":
+            raise _other_body()
+        if reply.code != "existing":
+            _expect_ok(reply)
+        assert isinstance(reply, RunReply) and reply.run_id is not None
+        return (await self._reads.run(reply.run_id))[0]
+
+    async def _propose(self, command: Command) -> AnyReply:
+        try:
+            return decode_reply(await self._log.propose(encode_command(command), timeout_s=WRITE_TIMEOUT_S))
+        except log_errors.LogError as error:
+            raise _translated(error) from error
+
+
+def digest_of(draft: JobDraft) -> bytes:
+    """A fingerprint of what a create asks for; the same for the same fields in any order and spelling of JSON."""
+    body = msgspec.structs.replace(draft, idempotency_key=None)
+    return blake2b(msgspec.json.encode(body, order="deterministic"), digest_size=16).digest()
+
+
+def _created(draft: JobDraft, reply: AnyReply) -> JobCreated:
+    if reply.code == "name_taken":
+        message = f"another job of team {draft.team} has this name"
+        raise Conflict(f"{message[0].upper()}{message[1:]}.", errors=[FieldError(path="name", message=message)])
+    if reply.code == "idempotency_conflict":
+        raise _other_body()
+    if reply.code != "existing":
+        _expect_ok(reply)
+    assert isinstance(reply, JobReply) and reply.job_id is not None
+    return JobCreated(
+        job_id=reply.job_id,
+        version=reply.version or 1,
+        next_run_ms=reply.next_ms,
+        created=reply.code == "ok",
+    )
+
+
+def _other_body() -> Conflict:
+    return Conflict("The idempotency key was used before with another body; use a new key for a new request.")
+
+
+def _expect_ok(reply: AnyReply) -> None:
+    """Admission lets nothing through that the state machine calls malformed; if it does, say what it said."""
+    if reply.code == "malformed":
+        raise Invalid(reply.detail)
+    if reply.code != "ok":
+        raise HoraeError(f"The cluster refused the change: {reply.code}.")
+
+
+def _translated(error: log_errors.LogError) -> HoraeError:
+    match error:
+        case log_errors.OutcomeUnknown():
+            return OutcomeUnknown()
+        case log_errors.CommandTooLarge():
+            return TooLarge()
+        case log_errors.LogOverloaded():
+            return Overloaded()
+        case _:
+            return Unavailable()
