@@ -14,6 +14,7 @@ import http.server, os, signal, subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
 print("child", child.pid, sys.argv[1:], flush=True)
 def leave(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child.kill()
     child.wait()
     os._exit(0)
