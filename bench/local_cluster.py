@@ -7,13 +7,14 @@ For the bench and for tests/cluster: nodes can be stopped, killed, paused and st
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import secrets
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,7 @@ STOP_TIMEOUT_S = 15.0
 POLL_EVERY_S = 0.05
 PORT_FIRST, PORT_LAST = 20_000, 32_000
 """Below the ephemeral range: while a node is down, no outgoing connection of this machine may take its port."""
+PR_SET_PDEATHSIG = 1
 ENTRY = "from node.cli import main; main()"
 
 
@@ -110,6 +112,7 @@ class LocalCluster:
                     stderr=log,
                     start_new_session=True,  # a group of its own: what is sent to a node reaches its log process too
                     env=_environment(self._environment),
+                    preexec_fn=death_signal(),
                 )
             self._started.add(name)
 
@@ -193,6 +196,14 @@ class LocalCluster:
     def _is_gone(self, name: str) -> bool:
         process = self._processes[name]
         return process.poll() is not None and not _group_lives(process.pid)
+
+
+def death_signal() -> Callable[[], None] | None:
+    """For a child's preexec_fn: on Linux, the kernel kills it when this process dies without cleaning up (kill -9)."""
+    if not sys.platform.startswith("linux"):
+        return None
+    library = ctypes.CDLL(None)
+    return lambda: library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,10 @@
 """The processes of a local cluster, with a stand-in for `horae serve` that has a child of its own."""
 
 import os
+import select
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,14 @@ class Ready(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_): pass
 host, port = sys.argv[sys.argv.index("--http") + 1].split(":")
 http.server.HTTPServer((host, int(port)), Ready).serve_forever()
+"""
+
+ORPHAN_MAKER = """
+import subprocess, sys
+from bench.local_cluster import death_signal
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], preexec_fn=death_signal())
+print(child.pid, flush=True)
+child.wait()
 """
 
 pytestmark = pytest.mark.slow
@@ -96,3 +107,16 @@ def test_free_ports_differ_and_lie_below_the_ephemeral_range() -> None:
     ports = free_ports(6)
     assert len(set(ports)) == 6
     assert all(20_000 <= port < 32_000 for port in ports)
+
+
+def test_nodes_die_with_whoever_started_them() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", ORPHAN_MAKER], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert lives(child)
+    descriptor = os.pidfd_open(child)
+    with parent:
+        parent.kill()
+    ended, _, _ = select.select([descriptor], [], [], 5)
+    os.close(descriptor)
+    assert ended
