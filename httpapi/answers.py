@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,5 +20,7 @@ def json_response(body: Any, *, status: int = 200, headers: Mapping[str, str] | 
 
 
 def read_headers(read: Read) -> dict[str, str]:
-    """The applied index that the read saw and how many seconds it may be behind."""
-    return {APPLIED_INDEX_HEADER: str(read.applied_index), STALE_HEADER: f"{read.stale_s:.3f}"}
+    """The applied index that the read saw and how many seconds it may be behind ('unknown' when this node has not
+    reached a majority since it started)."""
+    stale = f"{read.stale_s:.3f}" if math.isfinite(read.stale_s) else "unknown"
+    return {APPLIED_INDEX_HEADER: str(read.applied_index), STALE_HEADER: stale}

@@ -8,7 +8,7 @@ from httpapi import render
 from httpapi.answers import APPLIED_INDEX_HEADER, json_response
 from httpapi.parsing import IDENTIFIER_LENGTH_MAX
 from httpapi.query import Query
-from node.interface import PREVIEW_TICKS_MAX, SCHEDULES_MAX, FieldError, Invalid, Scheduler, Unavailable
+from node.interface import PREVIEW_TICKS_MAX, SCHEDULES_MAX, Scheduler, Unavailable
 
 PREVIEW_TICKS_DEFAULT = 10
 ZONE_LENGTH_MAX = 64
@@ -36,7 +36,7 @@ class ClusterRoutes:
 
     async def preview(self, request: web.Request) -> web.Response:
         """The next `n` ticks of one or more expressions. `job_id` gives the H fields and the jitter of that job;
-        without expressions, those of the job are shown."""
+        without expressions, what is to come of the job itself is shown."""
         query = Query(request, ("schedule", "tz", "from", "n", "job_id"))
         schedule = query.texts("schedule", count_max=SCHEDULES_MAX)
         tz, from_ms = query.text("tz", length_max=ZONE_LENGTH_MAX), query.instant_ms("from")
@@ -44,18 +44,15 @@ class ClusterRoutes:
         job_id = query.text("job_id", length_max=IDENTIFIER_LENGTH_MAX)
         if not schedule and job_id is None:
             query.refuse("schedule", "is required (or job_id, for the schedule of a job)")
+        if not schedule and tz is not None:
+            query.refuse("tz", "belongs to schedule; a job has its own")
         query.done()
-        if not schedule and job_id is not None:
-            schedule, tz = await self._schedule_of(job_id, tz)
         zone = tz or "UTC"
         preview = await self._scheduler.preview(schedule=schedule, tz=zone, from_ms=from_ms, count=count, job_id=job_id)
+        if not schedule and job_id is not None:
+            job = (await self._scheduler.job(job_id))[0].job
+            schedule, zone = list(job.expressions), job.tz
         return json_response(render.preview(preview, schedule=schedule, tz=zone))
-
-    async def _schedule_of(self, job_id: str, tz: str | None) -> tuple[list[str], str]:
-        view, _ = await self._scheduler.job(job_id)
-        if not view.job.expressions:
-            raise Invalid(errors=[FieldError(path="job_id", message="has no schedule: it runs once")])
-        return list(view.job.expressions), tz or view.job.tz
 
     async def healthz(self, request: web.Request) -> web.Response:
         """200 while the process answers at all; says nothing about the cluster."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+JOB_ID_LENGTH = 26
 DEFAULT_SERVER = "http://127.0.0.1:8101"
 
 server_option = click.option(
@@ -73,11 +74,15 @@ def _with_outcome(message: str, fault: Any) -> str:
     return f"{message}\nIt may have happened: repeat the command with the same --idempotency-key, or look first."
 
 
+def looks_like_an_id(text: str) -> bool:
+    return text.isalnum() and len(text) == JOB_ID_LENGTH
+
+
 async def find_job(client: Client, text: str, team: str | None) -> dict[str, Any]:
     """The job with that id, or else that name (in `team`, when one is given). Raises CallRefused."""
     from httpapi.client import Refused
 
-    if text.isalnum() and len(text) == 26:
+    if looks_like_an_id(text):
         try:
             return await client.job(text)
         except Refused as refusal:

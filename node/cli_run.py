@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from node.cli_call import call, find_job, server_option
+from node.cli_call import call, find_job, looks_like_an_id, server_option
 from node.cli_output import Json, fields, output_option, show, table
 
 if TYPE_CHECKING:
@@ -56,8 +56,18 @@ def list_runs(
     """
 
     async def work(client: Client) -> Json:
-        job_id = (await find_job(client, job, team))["job_id"]
-        return await client.runs(job_id, states=states, from_=from_, to=to, limit=limit, cursor=cursor)
+        from httpapi.client import Refused
+
+        async def runs_of(job_id: str) -> Json:
+            return await client.runs(job_id, states=states, from_=from_, to=to, limit=limit, cursor=cursor)
+
+        if looks_like_an_id(job):
+            try:
+                return await runs_of(job)  # a deleted job is found by its id only, and its history stays
+            except Refused as refusal:
+                if refusal.status != 404:
+                    raise
+        return await runs_of((await find_job(client, job, team))["job_id"])
 
     show(call(server, work), output, _run_table)
 

@@ -64,12 +64,11 @@ async def test_a_schedule_that_means_nothing_is_refused_by_field(api: TestClient
     assert (await answer.json())["errors"][0]["path"].startswith(path)
 
 
-async def test_the_preview_of_a_one_off_is_refused(api: TestClient) -> None:
+async def test_the_preview_of_a_one_off_is_its_one_tick(api: TestClient) -> None:
     draft = {"name": "a", "run_at": "2027-01-01T00:00:00Z", "target": {"type": "noop"}}
     job_id = (await (await api.post("/v1/jobs", json=draft)).json())["job_id"]
-    answer = await api.get(f"/v1/schedules:preview?job_id={job_id}")
-    assert answer.status == 422
-    assert (await answer.json())["errors"][0]["path"] == "job_id"
+    body = await (await api.get(f"/v1/schedules:preview?job_id={job_id}")).json()
+    assert (body["ticks"], body["schedule"]) == (["2027-01-01T00:00:00.000Z"], [])
 
 
 async def test_a_node_that_lives_says_so(api: TestClient) -> None:

@@ -187,6 +187,7 @@ BAD_QUERIES = [
     ("/v1/runs/x/log?attempt=0", "attempt"),
     ("/v1/cluster?verbose=1", "verbose"),
     ("/v1/schedules:preview", "schedule"),
+    ("/v1/schedules:preview?job_id=x&tz=UTC", "tz"),
     ("/v1/schedules:preview?schedule=@daily&n=101", "n"),
     ("/v1/schedules:preview?schedule=@daily&from=noon", "from"),
     ("/v1/schedules:preview?schedule=" + "&schedule=".join(["@daily"] * 17), "schedule"),

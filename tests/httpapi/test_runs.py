@@ -142,6 +142,14 @@ async def test_manual_runs_are_part_of_the_history(api: TestClient) -> None:
     assert [run["run_id"] for run in await items(api, f"/v1/jobs/{job_id}/runs")] == [made["run_id"]]
 
 
+async def test_the_history_of_a_deleted_job_stays(api: TestClient) -> None:
+    job_id = await beat(api)
+    made = await (await api.post(f"/v1/jobs/{job_id}:run")).json()
+    await api.delete(f"/v1/jobs/{job_id}")
+    assert [run["run_id"] for run in await items(api, f"/v1/jobs/{job_id}/runs")] == [made["run_id"]]
+    assert (await api.get(f"/v1/runs/{made['run_id']}")).status == 200
+
+
 async def test_reads_say_where_they_stood(api: TestClient) -> None:
     job_id = await beat(api)
     run_id = (await (await api.post(f"/v1/jobs/{job_id}:run")).json())["run_id"]
@@ -157,3 +165,6 @@ async def test_reads_say_where_they_stood(api: TestClient) -> None:
 async def test_a_local_read_says_how_stale_it_may_be(twin: Twin, twin_api: TestClient) -> None:
     answer = await twin_api.get("/v1/jobs?consistency=local")
     assert answer.headers["Horae-Stale-Seconds"] == "0.250"
+    twin.stale_s = float("inf")
+    answer = await twin_api.get("/v1/jobs?consistency=local")
+    assert answer.headers["Horae-Stale-Seconds"] == "unknown"

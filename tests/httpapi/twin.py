@@ -79,7 +79,7 @@ class Twin:
         if idempotency_key is not None and (draft.team, idempotency_key) in self._job_keys:
             return self._repeated(draft.team, idempotency_key, digest)
         job = self._job_from(draft)
-        if any(one.name == job.name and one.team == job.team for one in self.jobs_by_id.values()):
+        if any((one.team, one.name, one.deleted_ms) == (job.team, job.name, None) for one in self.jobs_by_id.values()):
             raise Conflict(f"The team {job.team} has a job named {job.name} already.")
         self._index += 1
         self.jobs_by_id[job.job_id] = job
@@ -105,7 +105,7 @@ class Twin:
         rows = {
             f"{job.team}\0{job.name}": job
             for job in self.jobs_by_id.values()
-            if team in (None, job.team) and (name is None or name in job.name)
+            if team in (None, job.team) and name in (None, job.name) and job.deleted_ms is None
         }
         after = decode_cursor(cursor)
         keys = [key for key in sorted(rows) if after is None or key > after]
@@ -119,7 +119,7 @@ class Twin:
         if expected_version not in (None, job.version):
             raise PreconditionFailed
         self._index += 1
-        del self.jobs_by_id[job_id]
+        self.jobs_by_id[job_id] = msgspec.structs.replace(job, deleted_ms=self.now_ms)
 
     async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
         self._check_alive()
@@ -146,7 +146,8 @@ class Twin:
         consistency: Consistency = "linearizable",
     ) -> RunPage:
         self._check_alive()
-        self._known_job(job_id)
+        if job_id not in self.jobs_by_id:
+            raise NotFound(f"There is no job {job_id}.")
         before = decode_cursor(cursor)
         keys = [
             run_id
@@ -198,8 +199,11 @@ class Twin:
         job_id: str | None = None,
     ) -> Preview:
         self._check_alive()
-        if job_id is not None:
-            self._known_job(job_id)
+        if job_id is not None and not schedule:
+            schedule, tz = self._known_job(job_id).expressions, self._known_job(job_id).tz
+        if job_id is not None and not schedule:
+            run_at_ms = self._known_job(job_id).run_at_ms
+            return Preview(ticks_ms=[run_at_ms] if run_at_ms else [], description="once", special=[])
         check(zone_faults(tz), schedule_faults(schedule))
         ticks = ticks_after(schedule, tz, self.now_ms if from_ms is None else from_ms)
         return Preview(ticks_ms=[next(ticks) for _ in range(count)], description=" and ".join(schedule), special=[])
@@ -220,6 +224,9 @@ class Twin:
         run = self._new_run(self.jobs_by_id[job_id], due_ms, RunKind.SCHEDULED, "")
         self.runs_by_id[run.run_id] = run
         return run
+
+    def mark_deleted(self, job_id: str) -> None:
+        self.jobs_by_id[job_id] = msgspec.structs.replace(self.jobs_by_id[job_id], deleted_ms=self.now_ms)
 
     def put_run(self, run: Run) -> None:
         self.runs_by_id[run.run_id] = run
@@ -258,9 +265,10 @@ class Twin:
         return Read(applied_index=self._index, stale_s=self.stale_s if consistency == "local" else 0.0)
 
     def _known_job(self, job_id: str) -> Job:
-        if job_id not in self.jobs_by_id:
+        job = self.jobs_by_id.get(job_id)
+        if job is None or job.deleted_ms is not None:
             raise NotFound(f"There is no job {job_id}.")
-        return self.jobs_by_id[job_id]
+        return job
 
     def _known_run(self, run_id: str) -> Run:
         if run_id not in self.runs_by_id:

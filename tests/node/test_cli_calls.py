@@ -183,6 +183,15 @@ def test_runs_are_filtered_and_shown_with_their_attempts(horae: Horae, server: S
     assert "state" in horae("run", "list", "beat", "--state", "done", exit_code=1).stderr
 
 
+def test_the_history_of_a_deleted_job_is_found_by_its_id(horae: Horae) -> None:
+    job_id = create(horae)["job_id"]
+    run_id = json.loads(horae("job", "run", "beat").stdout)["run_id"]
+    horae("job", "delete", "beat")
+    assert json.loads(horae("run", "list", job_id).stdout)["items"][0]["run_id"] == run_id
+    horae("run", "list", "beat", exit_code=1)
+    horae("run", "list", "9" * 26, exit_code=1)
+
+
 def test_delete_with_a_version_is_a_compare_and_set(horae: Horae) -> None:
     create(horae)
     horae("job", "delete", "beat", "--version", "9", exit_code=1)
