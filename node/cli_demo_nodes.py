@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import random
 import signal
 import socket
 import sys
@@ -19,6 +20,8 @@ HTTP_PORTS = (8101, 8102, 8103)
 RAFT_PORTS = (7101, 7102, 7103)
 RESTART_AFTER_S = 10.0
 """How long a killed node stays away: long enough to watch the others take over (about 6 s)."""
+PORT_FIRST, PORT_LAST, PORT_TRIES = 20_000, 32_000, 50
+"""Where else to look: below the ephemeral range, or some outgoing connection takes the port of a node that is down."""
 LOG_TAIL_BYTES = 2_000
 _PR_SET_PDEATHSIG = 1
 
@@ -143,18 +146,20 @@ def _death_signal() -> Callable[[], None] | None:
 
 
 def _free_ports(preferred: Sequence[int]) -> list[int]:
-    """The preferred ports when all of them are free, else as many that the system picks."""
-    for ports in (preferred, (0,) * len(preferred)):
+    """The preferred ports when all of them are free, else as many in a row somewhere else."""
+    for first in (None, *random.sample(range(PORT_FIRST, PORT_LAST), k=PORT_TRIES)):
+        ports = preferred if first is None else range(first, first + len(preferred))
         with contextlib.ExitStack() as held:
             try:
-                # All are held until all are known, or the system might give one out twice.
-                return [held.enter_context(_listening(port)).getsockname()[1] for port in ports]
+                for port in ports:
+                    held.enter_context(_bound(port))
+                return list(ports)
             except OSError:
                 continue
     raise OSError("there are no free ports on 127.0.0.1")
 
 
-def _listening(port: int) -> socket.socket:
+def _bound(port: int) -> socket.socket:
     found = socket.socket()
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
