@@ -1,0 +1,145 @@
+"""Instants as users write and read them: RFC 3339 text, and the names of time zones."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from node.schedule_errors import InvalidSchedule, quoted
+from node.zones import FIRST_S, LAST_S, Zone, zone
+from node.zones_file import DAY_S, zone_names
+
+INSTANT_CHARACTERS_MAX = 64
+_INSTANT = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d))?", re.ASCII
+)
+_DATE_AND_MORE = re.compile(r"\D*(\d{4})\D?(\d{1,2})\D?(\d{1,2})(?:\D+(\d{1,2}):(\d{1,2}))?", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
+EXAMPLE = "2030-01-31T09:00:00Z"
+_ABBREVIATIONS = {
+    "est": "America/New_York",
+    "edt": "America/New_York",
+    "cst": "America/Chicago",
+    "cdt": "America/Chicago",
+    "mst": "America/Denver",
+    "mdt": "America/Denver",
+    "pst": "America/Los_Angeles",
+    "pdt": "America/Los_Angeles",
+    "bst": "Europe/London",
+    "cest": "Europe/Berlin",
+    "ist": "Asia/Kolkata",
+    "jst": "Asia/Tokyo",
+    "aest": "Australia/Sydney",
+}
+
+
+def parse_run_at(text: str, tz: str, *, field: str = "run_at") -> int:
+    """The instant that an RFC 3339 text means, in unix milliseconds; without an offset it is a wall time in `tz`.
+
+    A wall time that a fold shows twice is its first pass; one that a gap removed is the first instant after the gap, as
+    for a fixed-time job. Digits below a millisecond are dropped. Raises InvalidSchedule for `field` (or for "tz")."""
+    local_zone = known_zone(tz)
+    found = _INSTANT.fullmatch(text) if len(text) <= INSTANT_CHARACTERS_MAX else None
+    if found is None:
+        raise _unreadable(
+            text, field, "is not an RFC 3339 time such as 2030-01-31T09:00:00Z, 2030-01-31T09:00:00+02:00"
+        )
+    year, month, day, hour, minute, second, fraction, _, sign, offset_hours, offset_minutes = found.groups()
+    try:
+        wall = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)
+        offset = timedelta(hours=int(offset_hours or 0), minutes=_below_60(offset_minutes or "0"))
+    except ValueError:
+        raise _unreadable(text, field, "names a date or a time of day that does not exist") from None
+    wall_s = (wall - _EPOCH) // timedelta(seconds=1)
+    if found[8] is None and sign is None:
+        at_s = instant_of(local_zone, wall_s)
+    else:
+        at_s = wall_s - (-1 if sign == "-" else 1) * (offset // timedelta(seconds=1))
+    if not FIRST_S <= at_s <= LAST_S:
+        raise _unreadable(text, field, "is outside of the years 1 to 9998")
+    return at_s * 1000 + int((fraction or "0").ljust(3, "0")[:3])
+
+
+def instant_of(local_zone: Zone, wall_s: int) -> int:
+    """The first instant at which the zone's clock shows this wall second, or the first after the gap that took it."""
+    at_s = max(wall_s - 2 * DAY_S, FIRST_S)
+    while True:
+        segment = local_zone.segment_at(at_s)
+        if wall_s < segment.end_s + segment.offset_s or segment.end_s > LAST_S:
+            return max(wall_s - segment.offset_s, segment.start_s)
+        at_s = segment.end_s
+
+
+def instant_text(at_ms: int) -> str:
+    """RFC 3339 in UTC; with milliseconds only when there are any."""
+    at_s, milliseconds = divmod(at_ms, 1000)
+    text = (_NAIVE_EPOCH + timedelta(seconds=at_s)).isoformat()
+    return f"{text}.{milliseconds:03}Z" if milliseconds else f"{text}Z"
+
+
+def known_zone(name: str) -> Zone:
+    """The zone of this IANA name. Raises InvalidSchedule for "tz" when it is missing or unknown."""
+    found = zone(name)
+    if found is not None:
+        return found
+    reason = f"{quoted(name)} is not a time zone of the IANA database" if name else "a time zone is needed"
+    raise InvalidSchedule(field="tz", reason=reason, remedy=_like(name))
+
+
+def _like(name: str) -> str:
+    """The zone that was probably meant: another case, only its city, an abbreviation, or one wrong letter."""
+    squashed = _squashed(name[:INSTANT_CHARACTERS_MAX])
+    if squashed in _ABBREVIATIONS:
+        return _ABBREVIATIONS[squashed]
+    spellings = _spellings()
+    for form in _forms(squashed):
+        if form in spellings:
+            return spellings[form]
+    return "UTC"
+
+
+@lru_cache(maxsize=1)
+def _spellings() -> dict[str, str]:
+    """Every way of writing a zone that `_like` understands; whole names before cities, exact before nearly right."""
+    names = sorted(zone_names(), key=lambda name: (name.count("/") != 1, name))
+    whole = [(_squashed(name), name) for name in names]
+    cities = [(_squashed(name.rpartition("/")[2]), name) for name in names]
+    found: dict[str, str] = {}
+    for text, name in whole + cities:
+        found.setdefault(text, name)
+    for text, name in whole + cities:
+        for form in _forms(text):
+            found.setdefault(form, name)
+    return found
+
+
+def _squashed(text: str) -> str:
+    return "".join(c for c in text.lower() if c.isalnum() or c in "+-")
+
+
+def _forms(text: str) -> list[str]:
+    """The text and, when it is long enough to be told apart, the text without any one of its letters."""
+    return [text] + [text[:i] + text[i + 1 :] for i in range(len(text))] if len(text) > 4 else [text]
+
+
+def _below_60(text: str) -> int:
+    if int(text) > 59:
+        raise ValueError(text)
+    return int(text)
+
+
+def _unreadable(text: str, field: str, why: str) -> InvalidSchedule:
+    return InvalidSchedule(field=field, reason=f"{quoted(text)} {why}", remedy=_instant_remedy(text))
+
+
+def _instant_remedy(text: str) -> str:
+    found = _DATE_AND_MORE.match(text[:INSTANT_CHARACTERS_MAX])
+    if found is None:
+        return EXAMPLE
+    year, month, day, hour, minute = (int(part or 0) for part in found.groups())
+    year, month = min(max(year, 1970), 9000), min(max(month, 1), 12)
+    day = min(max(day, 1), monthrange(year, month)[1])
+    return datetime(year, month, day, min(hour, 23), min(minute, 59), tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%S")
