@@ -52,19 +52,22 @@ class Metrics:
         self._log_status = log_status
         self._running = running
         self._registry = CollectorRegistry()
-        delays = Histogram(
+        self._delays = Histogram(
             "horae_run_start_delay_seconds",
             "From a run's release to the start of its attempt.",
             ["priority"],
             buckets=START_DELAY_BUCKETS_S,
             registry=self._registry,
         )
-        self._delays = [delays.labels(str(priority)) for priority in PRIORITIES]
+        self._delays_by_priority: dict[int, Histogram] = {}
         self._registry.register(self)
 
     def observe_start(self, priority: int, delay_s: float) -> None:
         """An attempt started so long after its release."""
-        self._delays[priority].observe(max(delay_s, 0.0))
+        delays = self._delays_by_priority.get(priority)
+        if delays is None:
+            delays = self._delays_by_priority[priority] = self._delays.labels(str(priority))
+        delays.observe(max(delay_s, 0.0))
 
     def text(self) -> tuple[bytes, str]:
         """The exposition and its content type."""

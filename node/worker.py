@@ -78,6 +78,7 @@ class Worker:
         self._timer_events: list[TimerEvent] = []
         self._wakeup = Wakeup()
         self._reconcile_wakeup = Wakeup()
+        self._left = False
 
     # --- what happens around the worker ------------------------------------------------------------------------------
 
@@ -140,7 +141,8 @@ class Worker:
                     self._kill(action)
 
     def _kill(self, order: KillAll) -> None:
-        logger.warning("session %d lapsed: %s", order.incarnation, order.why)
+        if not self._left:
+            logger.warning("session %d lapsed: %s", order.incarnation, order.why)
         self._timer_events.append(Lapsed(incarnation=order.incarnation))
         self.attempts.give_up(lambda work: work.claim.session == order.incarnation)
         # What ended while this process was paused is read by the loop in the meantime, and reported.
@@ -192,7 +194,8 @@ class Worker:
     # --- what attempts tell ------------------------------------------------------------------------------------------
 
     def started(self, work: Work, started_ms: int) -> None:
-        self._metrics.observe_start(work.claim.priority, (started_ms - work.claim.release_ms) / 1000)
+        if work.claim.attempt == 1:
+            self._metrics.observe_start(work.claim.priority, (started_ms - work.claim.release_ms) / 1000)
 
     def lasting(self, start: Start) -> None:
         self._reporter.report(start, self._on_answered)
@@ -260,6 +263,7 @@ class Worker:
             self.attempts.kill(self.session)
         await self._reporter.wait_answered(max(deadline_s - self._clock.monotonic() - 1.0, 0.1))
         if self._keeper.incarnation is not None:
+            self._left = True
             left_s = max(deadline_s - self._clock.monotonic(), 0.1)
             await self._calls.leave(self._keeper.incarnation, self._keeper.renewal, timeout_s=left_s)
 

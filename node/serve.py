@@ -1,0 +1,188 @@
+"""The composition root of one node: puts log process, runtime and API together, and takes them apart in order.
+
+    started:  settings checked, API port taken, log process, state, runtime, API
+    stopped:  runtime drains (the API still answers), API, attempts' connections, log process
+
+Either process dying ends the node: whoever supervises it starts both again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import random
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+
+import uvloop
+from aiohttp import web
+
+from executor import build_executors
+from executor.interface import Executor
+from httpapi.app import build_app
+from node.clock import SystemClock
+from node.composition import Node, Surroundings, compose
+from node.config import ServeSettings, read_secret, split_address
+from node.log_process import YOUNG_OBJECTS_MAX, command_line
+from node.log_records import set_up_logging
+from node.runlogs import RunLogs
+from node.schedule import pin_tzdata
+from node.service import Identity
+from raftlog.auth import cluster_id_of
+from raftlog.child import start_log_process
+from raftlog.client import LogClient
+from raftlog.config import RaftConfig
+from raftlog.errors import LogError
+from raftlog.process import database_path
+from statemachine.reader import StateReader
+
+__all__ = ["ServeSettings", "run_node"]
+
+LOGS_NAME = "logs"
+API_BACKLOG = 1024
+API_CLOSE_S = 2.0
+"""How long requests may still take while the API ends."""
+
+logger = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The node cannot start; the message is the one line that says why."""
+
+
+class NodeBroken(Exception):
+    """Something that must never happen has happened; the node ends so that it can be started afresh."""
+
+
+def run_node(settings: ServeSettings) -> int:
+    """Be a node until SIGTERM or SIGINT; returns the exit code (0: left in order, 1: could not start or broke).
+
+    Raises ConfigError for settings that cannot work. Blocks; takes over the signals of the process."""
+    settings.validate()
+    read_secret(settings.cluster_secret_file)
+    set_up_logging(node=settings.node_id, level=settings.log_level, log_format=settings.log_format)
+    gc.set_threshold(YOUNG_OBJECTS_MAX)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings))
+    except StartError as error:
+        print(f"horae: {error}", file=sys.stderr)
+        return 1
+    except Exception:
+        logger.critical("node %s is broken and ends", settings.node_id, exc_info=True)
+        return 1
+    return 0
+
+
+async def _serve(settings: ServeSettings) -> None:
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(_take_port(settings.http))
+        log = await stack.enter_async_context(_log_process(settings))
+        reader = StateReader(str(database_path(settings.data_dir)))
+        stack.callback(reader.close)
+        executors = build_executors(allow_link_local=settings.allow_link_local)
+        stack.push_async_callback(_close_all, list(executors.values()))
+        node = _compose(settings, log, reader, executors)
+        await stack.enter_async_context(_api(settings, node, listening))
+        logger.info("node %s: API on http://%s", settings.node_id, settings.http)
+        await _work(node, log)
+
+
+async def _work(node: Node, log: LogClient) -> None:
+    """Until told to leave, and left; raises when a part breaks."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.runtime.stop)
+    work = asyncio.ensure_future(node.runtime.run())
+    loop.set_exception_handler(lambda _, context: _break(work, context))
+    try:
+        await asyncio.wait((work, log.closed), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise NodeBroken(f"the log process ended: {log.closed.result()}")
+        if work.cancelled():
+            raise NodeBroken("an error that nobody caught; see above")
+        work.result()
+    finally:
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await work
+
+
+def _break(work: asyncio.Future[None], context: dict[str, object]) -> None:
+    """An error that nobody catches is a broken invariant: better a node that restarts than one that limps."""
+    logger.critical("unhandled: %s", context.get("message"), exc_info=_error_of(context))
+    work.cancel()
+
+
+def _error_of(context: dict[str, object]) -> BaseException | None:
+    error = context.get("exception")
+    return error if isinstance(error, BaseException) else None
+
+
+def _compose(settings: ServeSettings, log: LogClient, reader: StateReader, executors: dict[str, Executor]) -> Node:
+    around = Surroundings(
+        log=log,
+        reader=reader,
+        executors=executors,
+        logs=RunLogs(settings.data_dir / LOGS_NAME, node=settings.node_id),
+        clock=SystemClock(),
+        random=random.SystemRandom(),
+    )
+    identity = Identity(
+        node=settings.node_id,
+        cluster_id=cluster_id_of(read_secret(settings.cluster_secret_file)),
+        raft_addresses=settings.peers,
+        tzdata=pin_tzdata(),
+    )
+    return compose(
+        settings.node_config(),
+        around,
+        identity,
+        version=version("horae"),
+        allow_link_local=settings.allow_link_local,
+    )
+
+
+def _take_port(address: str) -> socket.socket:
+    """Listen at once, so that a port in use is told before anything else has begun. Raises StartError."""
+    host, port = split_address("http", address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=API_BACKLOG)
+    except OSError as error:
+        raise StartError(f"cannot listen for the API on {address}: {error.strerror or error}") from None
+
+
+@asynccontextmanager
+async def _log_process(settings: ServeSettings) -> AsyncIterator[LogClient]:
+    try:
+        log = await start_log_process(command_line(settings), settings.data_dir, RaftConfig())
+    except (LogError, OSError) as error:
+        raise StartError(str(error)) from None
+    try:
+        yield log
+    finally:
+        await log.close()
+
+
+@asynccontextmanager
+async def _api(settings: ServeSettings, node: Node, listening: socket.socket) -> AsyncIterator[None]:
+    app = build_app(node.service, node=settings.node_id, address=settings.http)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=API_CLOSE_S)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def _close_all(executors: list[Executor]) -> None:
+    for executor in executors:
+        await executor.close()
