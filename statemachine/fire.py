@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import msgspec
+
 from statemachine.commands import FIRE_RUNS_MAX, Fire, FireItem, FireReply, FireRun, FireSkip
 from statemachine.keys import bucket_of, due_key, pack_row, run_id_of, tick_row_key
 from statemachine.lifecycle import change, create, reason_word
@@ -57,52 +59,35 @@ def _move_on(work: Work, job: Job, item: FireItem) -> None:
 def _make_run(work: Work, job: Job, tick: FireRun) -> None:
     run_id = run_id_of(job.job_id, tick.due_ms)
     before = work.run(run_id)
-    if before is not None:
-        _maybe_rearm(work, job, tick, before)
-        return
-    create(
-        work,
-        Run(
-            run_id=run_id,
-            job_id=job.job_id,
-            job_version=job.version,
-            team=job.team,
-            kind=RunKind.SCHEDULED,
-            due_ms=tick.due_ms,
-            release_ms=tick.release_ms,
-            priority=job.priority,
-            state=RunState.QUEUED if job.overlap_policy == "allow" else RunState.SCHEDULED,
-            attempts_max=1 + job.max_retries,
-            created_ms=work.now_ms,
-        ),
-    )
-
-
-def _maybe_rearm(work: Work, job: Job, tick: FireRun, run: Run) -> None:
-    """An earlier version of the job made a run of this tick ahead of its time. I1: it stays the only one. If it was
-    withdrawn because of the change, it is made anew; the token stays, so that it can only rise."""
-    if run.state is not RunState.SKIPPED or reason_word(run.reason or "") != SkipReason.SUPERSEDED:
-        return
-    rearmed = change(
-        work,
-        run,
-        Move.REARM,
-        reason=None,
+    run = Run(
+        run_id=run_id,
+        job_id=job.job_id,
         job_version=job.version,
+        team=job.team,
+        kind=RunKind.SCHEDULED,
+        due_ms=tick.due_ms,
         release_ms=tick.release_ms,
         priority=job.priority,
-        attempt=1,
+        state=RunState.QUEUED if job.overlap_policy == "allow" else RunState.SCHEDULED,
         attempts_max=1 + job.max_retries,
-        attempts=(),
-        node=None,
-        session=None,
-        ahead=False,
-        claimed_ms=None,
-        finished_ms=None,
-        exclusive=False,
+        created_ms=work.now_ms,
     )
-    assert rearmed is not None
-    if job.overlap_policy == "allow":
+    if before is None:
+        create(work, run)
+    else:
+        _maybe_rearm(work, before, run)
+
+
+def _maybe_rearm(work: Work, before: Run, run: Run) -> None:
+    """An earlier version of the job made a run of this tick ahead of its time. I1: it stays the only one. If it was
+    withdrawn because of the change, it is made anew; the token stays, so that it can only rise."""
+    if before.reason != SkipReason.SUPERSEDED or before.until_ms is not None:
+        return
+    fields = msgspec.structs.asdict(run) | {"token": before.token}
+    state = fields.pop("state")
+    rearmed = change(work, before, Move.REARM, **fields)
+    assert rearmed is not None, "only a skipped run has this reason"
+    if state is RunState.QUEUED:
         assert change(work, rearmed, Move.RELEASE)
 
 

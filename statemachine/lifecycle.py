@@ -78,7 +78,6 @@ def _enter(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
         work.waiting.add(waiting_key(run.priority, run.team, run.release_ms, run.run_id))
-        work.hand_out_due = True
     elif state in _HELD:
         work.transaction.put(claim_key(run), U64.pack(run.token), db=work.tables.claims)
         _hold(work, run, 1)
@@ -97,7 +96,6 @@ def _leave(work: Work, run: Run) -> None:
     elif state in _HELD:
         assert work.transaction.delete(claim_key(run), db=work.tables.claims), "a claimed run must stand in claims"
         _hold(work, run, -1)
-        work.hand_out_due = True
     elif state not in FINAL_STATES:
         assert work.transaction.delete(timer_key(run), db=work.tables.timers), "it must have a timer"
 

@@ -22,7 +22,7 @@ from statemachine.keys import U64
 from statemachine.release import release, run_now
 from statemachine.sessions import expire_session, open_session, renew_session
 from statemachine.tables import APPLIED_KEY, Tables, create_tables
-from statemachine.work import Event, Work
+from statemachine.work import NO_TIME, Event, Work
 
 _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.PutJob: put_job,
@@ -78,7 +78,7 @@ class Machine:
             return Applied(kept)
         work = Work(transaction, self._tables)
         replies = [encode_reply(_execute(work, data)) for data in proposal.commands]
-        if work.hand_out_due:
+        if work.now_ms != NO_TIME:
             hand_out(work)
         work.flush()
         keep_result(transaction, self._tables, proposal, replies)

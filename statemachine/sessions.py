@@ -105,7 +105,6 @@ def _claimed_run_ids(work: Work, prefix: bytes) -> list[str]:
 
 
 def _announce(work: Work, node: str, incarnation: int, renewal: int) -> None:
-    work.hand_out_due = True
     work.emit(EVERY_NODE, SessionRenewed(node=node, incarnation=incarnation, renewal=renewal))
 
 

@@ -30,6 +30,10 @@ EVERY_NODE = "*"
 NOBODY = BucketOwner(node=None, epoch=0)
 
 
+NO_TIME = -1
+"""The clock of an apply that has not understood a command yet."""
+
+
 class Event(NamedTuple):
     """A hint for the node processes of `topic`; `body` is codec.encode_event's."""
 
@@ -72,10 +76,9 @@ class Work:
     def __init__(self, transaction: Any, tables: Tables) -> None:
         self.transaction = transaction
         self.tables = tables
-        self.now_ms = 0
+        self.now_ms = NO_TIME
         self.events: list[Event] = []
         self.waiting = WaitingQueue(transaction, tables)
-        self.hand_out_due = False
         self._jobs: dict[str, Job | None] = {}
         self._runs: dict[bytes, Run] = {}
         self._buckets: dict[int, BucketOwner] = {}

@@ -2,8 +2,9 @@
 
     open_session node=n1 incarnation=1 slots=2 ahead=1
     put_job A team=t first_due_ms=5000          (a job id, then fields of the Job, or of PutJob)
-    fire n1 A@5000:5000>6000                    (owner, then JOB@EXPECTED:STEP,…>NEXT; epoch= and version= for all items)
-    finish A@5000 token=1 outcome=succeeded     (A@5000 is the run of job A due at 5000, A@5000-mx the manual one)
+    fire n1 A@5000:5000>6000                    (owner, then JOB@EXPECTED:STEP,…>NEXT; epoch= and version= for all
+    items) finish A@5000 token=1 outcome=succeeded     (A@5000 is the run of job A due at 5000, A@5000-mx the manual
+    one)
 
 A STEP of a fire is DUE, DUE/RELEASE, or FROM-UNTIL*COUNT!reason for a range that is skipped.
 """

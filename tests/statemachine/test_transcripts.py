@@ -1,8 +1,8 @@
 """Transcripts: commands, the replies and events expected of them, and what the state then shows, with prose between.
 
-`make transcripts` (HORAE_REWRITE_TRANSCRIPTS=1) writes what the machine does now into the files; a person reads the diff.
-Lines: `#` prose, `at MS` sets the clock, `> ` commands (consecutive ones are one proposal), `? ` a question on the state,
-everything indented is what came of it.
+`make transcripts` (HORAE_REWRITE_TRANSCRIPTS=1) writes what the machine does now into the files; a person reads the
+diff. Lines: `#` prose, `at MS` sets the clock, `> ` commands (consecutive ones are one proposal), `? ` a question on
+the state, everything indented is what came of it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,105 @@
+"""What must hold of the tables after every apply, read from the tables alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from statemachine.codec import decode_job, decode_run, decode_session, decode_timer
+from statemachine.keys import (
+    U64,
+    bucket_of,
+    parse_run_id,
+    row_key,
+    split_due_key,
+    split_session_key,
+    split_waiting_key,
+    waiting_key,
+)
+from statemachine.records import FINAL_STATES, Run, RunState
+from tests.statemachine.driver import Driver
+
+HELD = {RunState.CLAIMED, RunState.RUNNING}
+
+
+def check(driver: Driver) -> None:
+    runs = {key.decode(): decode_run(value) for key, value in driver.table("runs").items()}
+    each_run_stands_in_its_one_place(driver, runs)
+    counts_equal_what_they_count(driver, runs)
+    each_job_stands_at_one_tick(driver)
+    lists_are_complete(driver, runs)
+
+
+def each_run_stands_in_its_one_place(driver: Driver, runs: dict[str, Run]) -> None:
+    """I4: every run that is not final stands in exactly one place, where its next mover looks; final ones in none."""
+    waiting = {split_waiting_key(key)[2] for key in driver.table("waiting")}
+    timers = {split_due_key(key)[2]: value for key, value in driver.table("timers").items()}
+    claims = {key.split(b"\0", 1)[1][8:].decode(): value for key, value in driver.table("claims").items()}
+    assert len(timers) == len(driver.table("timers")) and len(claims) == len(driver.table("claims"))
+    assert waiting == {run_id for run_id, run in runs.items() if run.state is RunState.QUEUED}
+    assert set(claims) == {run_id for run_id, run in runs.items() if run.state in HELD}
+    timed = {RunState.SCHEDULED: "release", RunState.RETRYING: "retry"}
+    assert set(timers) == {run_id for run_id, run in runs.items() if run.state in timed}
+    for run_id, value in claims.items():
+        assert U64.unpack(value)[0] == runs[run_id].token
+    for key, value in driver.table("timers").items():
+        at_ms, bucket, run_id = split_due_key(key)
+        run, entry = runs[run_id], decode_timer(value)
+        assert (entry.token, entry.kind) == (run.token, timed[run.state])
+        assert at_ms == (run.release_ms if entry.kind == "release" else run.retry_at_ms)
+        assert bucket == bucket_of(run.job_id)
+    for key in driver.table("waiting"):
+        run = runs[split_waiting_key(key)[2]]
+        assert key == waiting_key(run.priority, run.team, run.release_ms, run.run_id)
+
+
+def counts_equal_what_they_count(driver: Driver, runs: dict[str, Run]) -> None:
+    """C8: rooms and queues are counted where they change; each count equals a recount, and none is exceeded."""
+    claims = Counter((run.node, run.session, run.ahead) for run in runs.values() if run.state in HELD)
+    for value in driver.table("sessions").values():
+        session = decode_session(value)
+        assert session.held_due == claims[session.node, session.incarnation, False] <= session.slots
+        assert session.held_ahead == claims[session.node, session.incarnation, True] <= session.ahead
+    with driver.snapshot() as snapshot:
+        depth, counters = snapshot.queue_depth(), snapshot.counters()
+    waiting = Counter(run.priority for run in runs.values() if run.state is RunState.QUEUED)
+    assert depth == [waiting[priority] for priority in range(10)]
+    states = Counter(run.state for run in runs.values())
+    assert counters.runs_succeeded == states[RunState.SUCCEEDED]
+    assert counters.runs_dead == states[RunState.DEAD]
+    assert counters.runs_cancelled == states[RunState.CANCELLED]
+    assert counters.runs_skipped >= states[RunState.SKIPPED]
+    assert counters.jobs == len(driver.table("jobs"))
+
+
+def each_job_stands_at_one_tick(driver: Driver) -> None:
+    """The due index has at most one entry a job, at the tick that the job's rows say comes next."""
+    places = [split_due_key(key) for key in driver.table("due")]
+    ticks = {job_id: due_ms for due_ms, _, job_id in places}
+    assert len(ticks) == len(places)
+    assert all(bucket == bucket_of(job_id) for _, bucket, job_id in places)
+    with driver.snapshot() as snapshot:
+        jobs = snapshot.jobs(limit=10_000)
+        assert {job.job_id: snapshot.next_run_ms(job.job_id) for job in jobs} == {
+            job.job_id: ticks.get(job.job_id) for job in jobs
+        }
+        assert set(ticks) <= {job.job_id for job in jobs}
+
+
+def lists_are_complete(driver: Driver, runs: dict[str, Run]) -> None:
+    """Every index row has its record, and every record its rows."""
+    rows = {run_id: row_key(key) for run_id in runs if (key := parse_run_id(run_id))}
+    assert set(rows) == set(runs)
+    assert set(driver.table("job_runs")) == set(rows.values())
+    active = {key.split(b"\0", 1)[1].decode() for key in driver.table("active_by_job")}
+    assert active == {run_id for run_id, run in runs.items() if run.exclusive and run.state not in FINAL_STATES}
+    jobs = [decode_job(value) for value in driver.table("jobs").values()]
+    assert set(driver.table("team_jobs")) == {f"{job.team}\0{job.job_id}".encode() for job in jobs}
+    assert sorted(driver.table("job_names").values()) == sorted(job.job_id.encode() for job in jobs)
+    live = {
+        (session.node, session.incarnation)
+        for session in map(decode_session, driver.table("sessions").values())
+        if session.live
+    }
+    holding = {(run.node, run.session) for run in runs.values() if run.state in HELD}
+    ended = {split_session_key(key) for key in driver.table("ended_sessions")}
+    assert holding - live <= ended and not ended & live

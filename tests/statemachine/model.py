@@ -1,0 +1,342 @@
+"""The state machine once more, naively, in dicts: what the LMDB one is compared with.
+
+No index, no cache, no transition table: every question is answered by looking at everything. Small on purpose, and
+written from the design, not from the code. It leaves out proposals and limits, which have tests of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from statemachine import commands as c
+from statemachine.records import Attempt, AttemptOutcome, Job, Run, RunKind, RunState, Session
+from tests.statemachine.model_state import FINAL, HELD, ModelState
+
+FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
+
+
+class Model(ModelState):
+    """Commands, as handlers named after their tags."""
+
+    def apply(self, commands: Sequence[c.Command]) -> tuple[list[c.Reply], list[tuple[str, Any]]]:
+        """What one proposal of these commands comes to."""
+        self.events, self.now_ms = [], 0
+        replies = []
+        for command in commands:
+            self.now_ms = max(self.now_ms, command.now_ms)
+            handler: Callable[[Any], c.Reply] = getattr(self, command.__struct_config__.tag)
+            replies.append(handler(command))
+        self.hand_out()
+        return replies, self.events
+
+    # --- jobs
+
+    def put_job(self, command: c.PutJob) -> c.Reply:
+        job, before = command.job, self.jobs.get(command.job.job_id)
+        used = self.keys.get((job.team, command.idempotency_key or ""))
+        if command.idempotency_key is not None and used is not None:
+            digest, job_id = used
+            if digest != command.body_digest:
+                return c.JobReply(code="idempotency_conflict", job_id=job_id)
+            version = self.jobs[job_id].version if job_id in self.jobs else None
+            return c.JobReply(code="existing", job_id=job_id, version=version, next_ms=self.due.get(job_id))
+        if command.expected_version == 0 and (before is not None or job.job_id in self.deleted):
+            version = None if before is None else before.version
+            return c.JobReply(code="version_conflict", job_id=job.job_id, version=version)
+        if command.expected_version > 0 and before is None:
+            return c.JobReply(code="unknown_job")
+        if before is not None and before.version != command.expected_version:
+            return c.JobReply(code="version_conflict", job_id=job.job_id, version=before.version)
+        if any((other.team, other.name) == (job.team, job.name) for other in self.others(job.job_id)):
+            return c.JobReply(code="name_taken")
+        self.store_job(command, before)
+        return c.JobReply(job_id=job.job_id, version=job.version, next_ms=job.first_due_ms)
+
+    def store_job(self, command: c.PutJob, before: Job | None) -> None:
+        job = command.job
+        self.jobs[job.job_id] = job
+        self.due.pop(job.job_id, None)
+        if job.first_due_ms is not None:
+            self.due[job.job_id] = job.first_due_ms
+            self.tell_owner(job.job_id, job.first_due_ms)
+        if command.idempotency_key is not None:
+            self.keys[job.team, command.idempotency_key] = (command.body_digest, job.job_id)
+        if before is None:
+            self.counts["jobs"] += 1
+            return
+        self.events.append(("*", c.JobUpdated(job_id=job.job_id, version=job.version)))
+        if before.overlap_policy == "allow" != job.overlap_policy:
+            for run in self.runs_of(job.job_id):
+                if run.state not in (*FINAL, RunState.SCHEDULED):
+                    self.set(run, exclusive=True)
+
+    def others(self, job_id: str) -> list[Job]:
+        return [job for job in self.jobs.values() if job.job_id != job_id]
+
+    def delete_job(self, command: c.DeleteJob) -> c.Reply:
+        job = self.jobs.get(command.job_id)
+        if job is None:
+            return c.JobReply(code="unknown_job")
+        if command.expected_version is not None and command.expected_version != job.version:
+            return c.JobReply(code="version_conflict", job_id=job.job_id, version=job.version)
+        self.deleted[job.job_id] = self.jobs.pop(job.job_id)
+        self.due.pop(job.job_id, None)
+        self.counts["jobs"] -= 1
+        self.events.append(("*", c.JobDeleted(job_id=job.job_id)))
+        return c.JobReply(job_id=job.job_id, version=job.version)
+
+    # --- ticks
+
+    def fire(self, command: c.Fire) -> c.Reply:
+        return c.FireReply(codes=tuple(self.fire_item(command.node, item) for item in command.items))
+
+    def fire_item(self, node: str, item: c.FireItem) -> str:
+        owner, epoch = self.owner_of(item.job_id)
+        job = self.jobs.get(item.job_id)
+        if owner != node or epoch != item.epoch:
+            return "stale_epoch"
+        if job is not None and job.version != item.version:
+            return "stale_version"
+        if job is None or self.due.get(item.job_id) != item.expected_ms:
+            return "not_due"
+        for tick in item.runs:
+            self.fire_run(job, tick)
+        for ticks in item.skips:
+            self.fire_skip(job, ticks)
+        del self.due[job.job_id]
+        if item.next_ms is not None:
+            self.due[job.job_id] = item.next_ms
+        return "ok"
+
+    def fire_run(self, job: Job, tick: c.FireRun) -> None:
+        run_id = f"{tick.due_ms:012x}-{job.job_id}"
+        before = self.runs.get(run_id)
+        if before is not None and (before.reason != "superseded" or before.until_ms is not None):
+            return
+        self.runs[run_id] = replace(
+            self.new_run(job, run_id, RunKind.SCHEDULED, tick.due_ms),
+            release_ms=tick.release_ms,
+            state=RunState.QUEUED if job.overlap_policy == "allow" else RunState.SCHEDULED,
+            token=0 if before is None else before.token,
+        )
+
+    def fire_skip(self, job: Job, ticks: c.FireSkip) -> None:
+        run_id = f"{ticks.from_ms:012x}-{job.job_id}"
+        if run_id in self.runs:
+            return
+        run = self.new_run(job, run_id, RunKind.SCHEDULED, ticks.from_ms)
+        self.runs[run_id] = replace(run, attempts_max=1, until_ms=ticks.until_ms, count=ticks.count)
+        self.skip(self.runs[run_id], ticks.reason)
+
+    def new_run(self, job: Job, run_id: str, kind: RunKind, due_ms: int) -> Run:
+        return Run(
+            run_id=run_id,
+            job_id=job.job_id,
+            job_version=job.version,
+            team=job.team,
+            kind=kind,
+            due_ms=due_ms,
+            release_ms=due_ms,
+            priority=job.priority,
+            state=RunState.SCHEDULED,
+            attempts_max=1 + job.max_retries,
+            created_ms=self.now_ms,
+        )
+
+    def run_now(self, command: c.RunNow) -> c.Reply:
+        job = self.jobs.get(command.job_id)
+        if job is None:
+            return c.PlainReply(code="unknown_job")
+        run_id = f"{command.now_ms:012x}-{job.job_id}-m{command.nonce}"
+        if run_id not in self.runs:
+            run = self.new_run(job, run_id, RunKind.MANUAL, command.now_ms)
+            self.runs[run_id] = replace(run, args=command.args, created_ms=command.now_ms)
+            self.judge(self.runs[run_id])
+        return c.RunReply(run_id=run_id)
+
+    def release(self, command: c.Release) -> c.Reply:
+        run = self.runs.get(command.run_id)
+        if run is None:
+            return c.PlainReply(code="unknown_run")
+        if run.token != command.token:
+            return c.PlainReply(code="fenced")
+        if run.state is RunState.SCHEDULED:
+            self.judge(run)
+        elif run.state is RunState.RETRYING:
+            fields = FREE | {"attempt": run.attempt + 1, "retry_at_ms": None, "finished_ms": None}
+            self.set(run, state=RunState.QUEUED, **fields)
+        else:
+            return c.PlainReply(code="illegal_state", detail=run.state.value)
+        return c.PlainReply()
+
+    def judge(self, run: Run) -> None:
+        job = self.jobs.get(run.job_id)
+        if job is None or job.version != run.job_version:
+            self.skip(run, "superseded")
+        elif job.overlap_policy == "allow":
+            self.set(run, state=RunState.QUEUED)
+        else:
+            active = [other.run_id for other in self.runs_of(job.job_id) if other.exclusive]
+            active = [run_id for run_id in active if self.runs[run_id].state not in FINAL]
+            if active:
+                self.skip(run, f"overlap: {min(active)}")
+            else:
+                self.set(run, state=RunState.QUEUED, exclusive=True)
+
+    # --- attempts
+
+    def held(self, run_id: str, token: int, *states: RunState) -> Run | c.Reply:
+        run = self.runs.get(run_id)
+        if run is None:
+            return c.PlainReply(code="unknown_run")
+        lost = run.state is RunState.DEAD and run.attempts[-1].outcome is AttemptOutcome.LOST
+        if run.token != token or run.state is RunState.QUEUED or lost:
+            self.counts["fenced_writes"] += 1
+            return c.PlainReply(code="fenced")
+        return run if run.state in states else c.PlainReply(code="illegal_state", detail=run.state.value)
+
+    def start(self, command: c.Start) -> c.Reply:
+        run = self.held(command.run_id, command.token, *HELD)
+        if isinstance(run, c.Reply):
+            return run
+        if run.state is RunState.CLAIMED:
+            self.set(run, state=RunState.RUNNING, started_ms=command.started_ms)
+        return c.PlainReply()
+
+    def finish(self, command: c.Finish) -> c.Reply:
+        run = self.held(command.run_id, command.token, *HELD)
+        if isinstance(run, c.Reply):
+            return run
+        run = self.end_attempt(run, command.outcome, command.started_ms, command.finished_ms, command.status)
+        run = self.set(run, log_bytes=command.log_bytes)
+        if command.outcome is AttemptOutcome.SUCCEEDED:
+            self.close(run, RunState.SUCCEEDED, None)
+        elif command.outcome is AttemptOutcome.CANCELLED:
+            self.close(run, RunState.CANCELLED, "cancelled")
+        elif run.attempt == run.attempts_max:
+            self.close(run, RunState.DEAD, command.outcome.value)
+        else:
+            self.counts["attempts_retried"] += 1
+            self.set(run, state=RunState.RETRYING, retry_at_ms=command.retry_at_ms)
+            self.tell_owner(run.job_id, command.retry_at_ms)
+        return c.PlainReply()
+
+    def end_attempt(
+        self, run: Run, outcome: AttemptOutcome, started_ms: int | None, finished_ms: int, status: int | None
+    ) -> Run:
+        attempt = Attempt(
+            attempt=run.attempt,
+            node=run.node or "",
+            outcome=outcome,
+            status=status,
+            started_ms=started_ms,
+            finished_ms=finished_ms,
+        )
+        return self.set(run, attempts=(*run.attempts, attempt), started_ms=started_ms, finished_ms=finished_ms)
+
+    def close(self, run: Run, state: RunState, reason: str | None) -> None:
+        self.set(run, state=state, reason=reason)
+        self.counts[f"runs_{state.value}"] += 1
+
+    def withdraw(self, command: c.Withdraw) -> c.Reply:
+        run = self.held(command.run_id, command.token, RunState.CLAIMED)
+        if isinstance(run, c.Reply):
+            return run
+        if command.reason is None:
+            self.set(run, state=RunState.QUEUED, **FREE)
+        else:
+            self.skip(run, command.reason)
+        return c.PlainReply()
+
+    def lose(self, run: Run) -> None:
+        if run.state is RunState.CLAIMED and run.release_ms > self.now_ms:
+            self.set(run, state=RunState.QUEUED, **FREE)
+            return
+        run = self.end_attempt(run, AttemptOutcome.LOST, run.started_ms, self.now_ms, None)
+        if run.attempt == run.attempts_max:
+            self.close(run, RunState.DEAD, "lost")
+        else:
+            self.counts["attempts_retried"] += 1
+            self.set(run, state=RunState.QUEUED, attempt=run.attempt + 1, finished_ms=None, **FREE)
+
+    # --- sessions and buckets
+
+    def open_session(self, command: c.OpenSession) -> c.Reply:
+        before = self.sessions.get(command.node)
+        if before is not None and command.incarnation <= before.incarnation:
+            detail = f"incarnation {before.incarnation} was opened"
+            return c.PlainReply(code="stale_incarnation", detail=detail)
+        if before is not None and before.live:
+            self.end(before)
+        self.sessions[command.node] = Session(
+            node=command.node,
+            incarnation=command.incarnation,
+            http=command.http,
+            raft=command.raft,
+            slots=command.slots,
+            ahead=command.ahead,
+            wall_ms=command.now_ms,
+            opened_ms=command.now_ms,
+            version=command.version,
+            tzdata=command.tzdata,
+        )
+        self.renewed(command.node, command.incarnation, 0)
+        return c.SessionReply()
+
+    def renew_session(self, command: c.RenewSession) -> c.Reply:
+        session = self.sessions.get(command.node)
+        if session is not None and command.incarnation < session.incarnation:
+            return c.PlainReply(code="stale_incarnation")
+        if session is None or session.incarnation != command.incarnation or not session.live:
+            return c.PlainReply(code="unknown_session")
+        if command.renewal < session.renewal:
+            return c.PlainReply(code="renewed")
+        fields = {"renewal": command.renewal, "wall_ms": command.now_ms, "draining": command.draining}
+        self.sessions[command.node] = replace(session, **fields)
+        self.renewed(command.node, command.incarnation, command.renewal)
+        return c.SessionReply()
+
+    def expire_session(self, command: c.ExpireSession) -> c.Reply:
+        session = self.sessions.get(command.node)
+        if session is None or command.incarnation > session.incarnation:
+            return c.PlainReply(code="unknown_session")
+        if session.incarnation == command.incarnation and session.live:
+            if command.renewal < session.renewal:
+                return c.PlainReply(code="renewed")
+            self.counts["sessions_expired"] += not session.draining
+            self.end(session)
+        for run in self.claims(command.node, command.incarnation):
+            self.lose(run)
+        self.ended.discard((command.node, command.incarnation))
+        return c.SessionReply()
+
+    def end(self, session: Session) -> None:
+        self.sessions[session.node] = replace(session, live=False)
+        if self.claims(session.node, session.incarnation):
+            self.ended.add((session.node, session.incarnation))
+        self.events.append(("*", c.SessionEnded(node=session.node, incarnation=session.incarnation)))
+
+    def renewed(self, node: str, incarnation: int, renewal: int) -> None:
+        self.events.append(("*", c.SessionRenewed(node=node, incarnation=incarnation, renewal=renewal)))
+
+    def assign_buckets(self, command: c.AssignBuckets) -> c.Reply:
+        codes = tuple(self.move(move) for move in command.moves)
+        if "ok" in codes:
+            self.events.append(("*", c.BucketsMoved()))
+        return c.AssignReply(codes=codes)
+
+    def move(self, move: c.BucketMove) -> str:
+        _, epoch = self.buckets.get(move.bucket, (None, 0))
+        if move.expected_epoch != epoch:
+            return "stale_epoch"
+        if move.node is not None:
+            session = self.sessions.get(move.node)
+            if session is None or not session.live:
+                return "unknown_session"
+            if session.draining:
+                return "draining"
+        self.buckets[move.bucket] = (move.node, epoch + 1)
+        return "ok"

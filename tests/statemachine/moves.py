@@ -1,0 +1,251 @@
+"""Random but sensible proposals: small numbers that are made into commands by looking at where the model stands.
+
+A mostly valid history goes deep; a part of the commands is wrong on purpose (an old token, a stale epoch, a tick fired
+twice), because refusals are half of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from statemachine import commands as c
+from statemachine.keys import bucket_of
+from statemachine.records import AttemptOutcome, Job, NoopTarget, Run, RunState
+from tests.statemachine.model import Model
+from tests.statemachine.model_state import HELD
+
+JOBS = tuple("ABCDEFGH")
+NODES = ("n1", "n2", "n3")
+SECOND = 1000
+
+
+class Numbers:
+    """A supply of small numbers that decide what is done."""
+
+    def __init__(self, values: list[int]) -> None:
+        self._values = iter(values)
+
+    def below(self, limit: int) -> int:
+        return next(self._values, 0) % limit
+
+    def pick(self, choices: Any) -> Any:
+        choices = list(choices)
+        return choices[self.below(len(choices))]
+
+    def rarely(self) -> bool:
+        return self.below(8) == 7
+
+
+def command(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    return numbers.pick(MOVES)(model, numbers, now_ms)
+
+
+def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    job_id = numbers.pick(JOBS)
+    version = model.jobs[job_id].version if job_id in model.jobs else 0
+    expected = version if numbers.below(4) else numbers.below(3)
+    first_due_ms = (now_ms // SECOND + 1 + numbers.below(3)) * SECOND
+    job = Job(
+        job_id=job_id,
+        name=numbers.pick((job_id, job_id, "a", "b")),
+        team=("t", "u")[JOBS.index(job_id) % 2],
+        target=NoopTarget(),
+        priority=numbers.pick((5, 9)),
+        max_retries=numbers.below(3),
+        overlap_policy=numbers.pick(("allow", "allow", "skip")),
+        version=expected + 1,
+        created_ms=now_ms,
+        updated_ms=now_ms,
+        first_due_ms=None if numbers.rarely() else first_due_ms,
+    )
+    key = numbers.pick((None, None, "k", "l"))
+    digest = numbers.pick((b"one", b"two"))
+    return c.PutJob(now_ms=now_ms, job=job, expected_version=expected, idempotency_key=key, body_digest=digest)
+
+
+def delete_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    return c.DeleteJob(now_ms=now_ms, job_id=numbers.pick(JOBS), expected_version=numbers.pick((None, None, 1)))
+
+
+def fire(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    items = [_item(model, numbers) for _ in range(1 + numbers.below(3))]
+    owners = [model.owner_of(item.job_id)[0] for item in items]
+    node = owners[0] if owners[0] is not None and not numbers.rarely() else numbers.pick(NODES)
+    return c.Fire(now_ms=now_ms, node=node, items=tuple(items))
+
+
+def _item(model: Model, numbers: Numbers) -> c.FireItem:
+    job_id = numbers.pick(sorted(model.due) or JOBS)
+    expected_ms = model.due.get(job_id, 5 * SECOND) - (SECOND if numbers.rarely() else 0)
+    version = model.jobs[job_id].version if job_id in model.jobs else 1
+    runs, skips, next_ms = [], [], expected_ms
+    for _ in range(1 + numbers.below(3)):
+        count = numbers.below(4)
+        if count == 3:
+            reason = numbers.pick(("misfire", "superseded", "deadline: late"))
+            skips.append(c.FireSkip(from_ms=next_ms, until_ms=next_ms + SECOND, count=2, reason=reason))
+            next_ms += 2 * SECOND
+        else:
+            runs.append(c.FireRun(due_ms=next_ms, release_ms=next_ms + 100 * count))
+            next_ms += SECOND
+    return c.FireItem(
+        job_id=job_id,
+        expected_ms=expected_ms,
+        version=version + (1 if numbers.rarely() else 0),
+        epoch=model.owner_of(job_id)[1] + (1 if numbers.rarely() else 0),
+        runs=tuple(runs),
+        skips=tuple(skips),
+        next_ms=None if numbers.rarely() else next_ms,
+    )
+
+
+def run_now(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    return c.RunNow(now_ms=now_ms, job_id=numbers.pick(JOBS), nonce=numbers.pick("xy"), args=numbers.pick((None, b"1")))
+
+
+def release(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    run_id, token = _target(model, numbers, RunState.SCHEDULED, RunState.RETRYING)
+    return c.Release(now_ms=now_ms, run_id=run_id, token=token)
+
+
+def start(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    run_id, token = _target(model, numbers, *HELD)
+    return c.Start(now_ms=now_ms, run_id=run_id, token=token, started_ms=now_ms)
+
+
+def finish(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    run_id, token = _target(model, numbers, *HELD)
+    outcomes = (AttemptOutcome.SUCCEEDED, AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT, AttemptOutcome.CANCELLED)
+    return c.Finish(
+        now_ms=now_ms,
+        run_id=run_id,
+        token=token,
+        outcome=numbers.pick(outcomes),
+        status=numbers.pick((None, 200)),
+        started_ms=now_ms,
+        finished_ms=now_ms,
+        retry_at_ms=now_ms + SECOND * numbers.below(3),
+        log_bytes=numbers.pick((None, 7)),
+    )
+
+
+def withdraw(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    run_id, token = _target(model, numbers, RunState.CLAIMED)
+    return c.Withdraw(now_ms=now_ms, run_id=run_id, token=token, reason=numbers.pick((None, "superseded")))
+
+
+def _target(model: Model, numbers: Numbers, *states: RunState) -> tuple[str, int]:
+    """A run in one of the states and its token; now and then another run, or an old token."""
+    fitting = sorted(run_id for run_id, run in model.runs.items() if run.state in states)
+    if not fitting or numbers.rarely():
+        fitting = sorted(model.runs) or [f"{5000:012x}-A"]
+    run_id = numbers.pick(fitting)
+    run: Run | None = model.runs.get(run_id)
+    token = 0 if run is None else run.token
+    return run_id, max(0, token - 1) if numbers.rarely() else token
+
+
+def open_session(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    node = numbers.pick(NODES)
+    last = model.sessions[node].incarnation if node in model.sessions else 0
+    return c.OpenSession(
+        now_ms=now_ms,
+        node=node,
+        incarnation=last + (0 if numbers.rarely() else 1),
+        http="h",
+        raft="r",
+        slots=numbers.below(4),
+        ahead=numbers.below(4),
+        version="v",
+        tzdata="z",
+    )
+
+
+def renew_session(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    node = numbers.pick(NODES)
+    incarnation, renewal = _standing(model, node)
+    return c.RenewSession(
+        now_ms=now_ms,
+        node=node,
+        incarnation=max(0, incarnation + numbers.pick((0, 0, 0, 0, -1, 1))),
+        renewal=max(0, renewal + numbers.pick((1, 1, 1, 0, -1))),
+        draining=numbers.rarely(),
+    )
+
+
+def expire_session(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    node = numbers.pick(NODES)
+    incarnation, renewal = _standing(model, node)
+    if model.ended and numbers.below(2):
+        node, incarnation = numbers.pick(sorted(model.ended))
+    return c.ExpireSession(
+        now_ms=now_ms,
+        node=node,
+        incarnation=incarnation + (1 if numbers.rarely() else 0),
+        renewal=max(0, renewal - (1 if numbers.rarely() else 0)),
+    )
+
+
+def _standing(model: Model, node: str) -> tuple[int, int]:
+    session = model.sessions.get(node)
+    return (0, 0) if session is None else (session.incarnation, session.renewal)
+
+
+def assign_buckets(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    node = numbers.pick((*NODES, *NODES, None))
+    moves = []
+    for job_id in JOBS:
+        if numbers.below(2):
+            epoch = model.owner_of(job_id)[1] + (1 if numbers.rarely() else 0)
+            moves.append(c.BucketMove(bucket=bucket_of(job_id), expected_epoch=epoch, node=node))
+    return c.AssignBuckets(now_ms=now_ms, moves=tuple(moves))
+
+
+MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
+    put_job,
+    put_job,
+    put_job,
+    delete_job,
+    fire,
+    fire,
+    fire,
+    fire,
+    fire,
+    fire,
+    run_now,
+    release,
+    release,
+    start,
+    finish,
+    finish,
+    finish,
+    withdraw,
+    open_session,
+    renew_session,
+    expire_session,
+    assign_buckets,
+)
+
+
+def beginning(now_ms: int) -> list[c.Command]:
+    """Two nodes with a little room, of which the first owns every bucket that matters."""
+    room = {"http": "h", "raft": "r", "slots": 2, "ahead": 2, "version": "v", "tzdata": "z"}
+    moves = tuple(c.BucketMove(bucket=bucket_of(job_id), expected_epoch=0, node="n1") for job_id in JOBS)
+    return [
+        *(c.OpenSession(now_ms=now_ms, node=node, incarnation=1, **room) for node in NODES[:2]),
+        c.AssignBuckets(now_ms=now_ms, moves=moves),
+    ]
+
+
+PROPOSALS = st.lists(st.lists(st.integers(0, 255), min_size=4, max_size=60), min_size=1, max_size=60)
+"""A history: for each proposal, the numbers that decide its commands."""
+
+
+def commands(model: Model, values: list[int], now_ms: int) -> tuple[list[c.Command], int]:
+    """One to three commands of a proposal, and the time at which it is made."""
+    numbers = Numbers(values)
+    now_ms += (0, 10, 100, 500, SECOND, 3 * SECOND)[numbers.below(6)]
+    return [command(model, numbers, now_ms) for _ in range(1 + numbers.below(3))], now_ms

@@ -1,0 +1,144 @@
+"""The LMDB machine against a naive model in dicts, over random histories; and what must hold whatever happens."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
+
+from statemachine import commands as c
+from statemachine.codec import decode_run
+from tests.statemachine import invariants
+from tests.statemachine.driver import Driver, Outcome
+from tests.statemachine.model import Model
+from tests.statemachine.moves import PROPOSALS, beginning, commands
+
+SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+@contextmanager
+def scratch_driver() -> Iterator[Driver]:
+    with tempfile.TemporaryDirectory() as path:
+        driver = Driver(path)
+        yield driver
+        driver.environment.close()
+
+
+class Promises:
+    """What a history must keep, watched from outside: tokens rise, and every tick is accounted for."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, int] = defaultdict(int)
+
+    def watch(self, driver: Driver, sent: list[c.Command], outcome: Outcome) -> None:
+        for _, claim in outcome.sent(c.RunClaimed):
+            assert claim.token > self.tokens[claim.run_id], "I3: the token rises with every claim"
+            self.tokens[claim.run_id] = claim.token
+        for command, reply in zip(sent, outcome.replies, strict=True):
+            if isinstance(command, c.Fire):
+                fired = [item for item, code in zip(command.items, reply.codes, strict=True) if code == "ok"]
+                for item in fired:
+                    self.accounted(driver, item)
+
+    def accounted(self, driver: Driver, item: c.FireItem) -> None:
+        """I2: whatever the job moved past has a record, and exactly one (its key is the tick)."""
+        for tick in item.runs:
+            assert driver.run(f"{tick.due_ms:012x}-{item.job_id}").due_ms == tick.due_ms
+        for ticks in item.skips:
+            assert driver.run(f"{ticks.from_ms:012x}-{item.job_id}").due_ms == ticks.from_ms
+
+
+def play(history: list[list[int]]) -> None:
+    model, promises, now_ms = Model(), Promises(), 1_000_000
+    with scratch_driver() as driver:
+        compare(driver, model, promises, beginning(now_ms))
+        for values in history:
+            sent, now_ms = commands(model, values, now_ms)
+            compare(driver, model, promises, sent)
+
+
+def compare(driver: Driver, model: Model, promises: Promises, sent: list[c.Command]) -> None:
+    """Let both apply one proposal, and look at everything."""
+    replies, events = model.apply(sent)
+    outcome = driver.apply(*sent)
+    assert outcome.replies == replies
+    assert outcome.events == events
+    assert state_of(driver) == state_of_model(model)
+    invariants.check(driver)
+    promises.watch(driver, sent, outcome)
+
+
+def state_of(driver: Driver) -> dict[str, Any]:
+    with driver.snapshot() as snapshot:
+        counters = snapshot.counters()
+        return {
+            "runs": {key.decode(): decode_run(value) for key, value in driver.table("runs").items()},
+            "sessions": {session.node: session for session in snapshot.sessions()},
+            "ended": set(snapshot.ended_sessions()),
+            "due": {job_id: due_ms for due_ms, _, job_id, _ in snapshot.due_until(2**47 - 1)},
+            "jobs": {job.job_id: job for job in snapshot.jobs(limit=100)},
+            "buckets": {
+                bucket: (owner.node, owner.epoch) for bucket, owner in enumerate(snapshot.buckets()) if owner.epoch
+            },
+            "counts": {
+                name: count
+                for name in counters.__struct_fields__
+                if isinstance(count := getattr(counters, name), int) and count
+            },
+            "ticks": counters.ticks_skipped,
+        }
+
+
+def state_of_model(model: Model) -> dict[str, Any]:
+    def held(node: str, incarnation: int, ahead: bool) -> int:
+        return len([run for run in model.claims(node, incarnation) if run.ahead is ahead])
+
+    sessions = {
+        node: replace(
+            session, held_due=held(node, session.incarnation, False), held_ahead=held(node, session.incarnation, True)
+        )
+        for node, session in model.sessions.items()
+    }
+    ticks = {name.split()[1]: count for name, count in sorted(model.counts.items()) if name.startswith("ticks ")}
+    return {
+        "runs": model.runs,
+        "sessions": sessions,
+        "ended": model.ended,
+        "due": model.due,
+        "jobs": model.jobs,
+        "buckets": model.buckets,
+        "counts": {name: count for name, count in model.counts.items() if count and " " not in name},
+        "ticks": ticks,
+    }
+
+
+@pytest.mark.slow
+@settings(SLOW, max_examples=100)
+@given(PROPOSALS)
+def test_the_machine_does_what_the_model_does(history: list[list[int]]) -> None:
+    play(history)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_so_it_does_in_a_long_history(seed: int) -> None:
+    play(random_history(seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 400))
+def test_so_it_does_in_hundreds_of_them(seed: int) -> None:
+    play(random_history(seed))
+
+
+def random_history(seed: int) -> list[list[int]]:
+    """Deeper than hypothesis goes by itself: states pile up, and old ones are met again."""
+    numbers = Random(seed)
+    return [[numbers.randrange(256) for _ in range(60)] for _ in range(150)]
