@@ -257,7 +257,8 @@ class Worker:
         await self._calls.wait_draining(timeout_s=1.0)
         self._timer_events.append(Leaving())
         self._withdraw([work.claim for work in self.attempts.give_up(lambda work: True)], None)
-        self._wakeup.wake()
+        # At once: the withdrawals must be under way before the session is ended below.
+        self.pulse()
         if not await self.attempts.wait_idle(self._config.drain_attempts_s) and self.session is not None:
             logger.warning("%d attempts did not end in time: they are given back", len(self.attempts))
             self.attempts.kill(self.session)
