@@ -58,6 +58,12 @@ class Credentials:
             raise ValueError(f"a node id has 1 to {NODE_ID_LENGTH_MAX} characters")
 
 
+def cluster_id_of(secret: bytes) -> str:
+    """All nodes with the same secret agree on it without talking, and it tells nothing about the secret."""
+    key = secret if len(secret) <= blake2b.MAX_KEY_SIZE else blake2b(secret).digest()
+    return blake2b(b"horae cluster id", digest_size=8, key=key).hexdigest()
+
+
 class Sealer:
     """Puts the MAC and, by it, the number on frames of one direction."""
 

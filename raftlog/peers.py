@@ -21,9 +21,8 @@ from raftlog.auth import NONCE_BYTES, AcceptorHandshake, Credentials, DialerHand
 from raftlog.connection import Connection, Message
 from raftlog.link import PING_PERIOD_S, Link
 from raftlog.listener import Listener
-from raftlog.messages import check_message
 from raftlog.refusals import RefusalLog
-from raftlog.wire import FrameTooLarge
+from raftlog.wire import FrameTooLarge, WireError
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +37,8 @@ class PeerInput(Protocol):
 
     def peer_disconnected(self, peer: str, *, connection: int) -> None: ...
 
-    def receive(self, peer: str, message: Message, *, connection: int) -> None: ...
+    def receive(self, peer: str, message: Message, *, connection: int) -> None:
+        """Judges the message before anything of it is used. Raises MessageRefused."""
 
 
 class Peers:
@@ -151,8 +151,9 @@ class Peers:
     def received(self, connection: Connection, message: Any) -> None:
         assert connection.peer is not None
         link = self._links[connection.peer]
+        if type(message) is not dict:
+            raise WireError("a message must be a map")
         if link.connection is connection and link.epoch is not None:
-            check_message(message)
             self._node.receive(link.peer, message, connection=link.epoch)
 
     def closed(self, connection: Connection, reason: str, *, refused: bool) -> None:

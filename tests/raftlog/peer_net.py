@@ -13,6 +13,7 @@ import pytest
 from raftlog.addresses import Address
 from raftlog.auth import NONCE_BYTES, Credentials, DialerHandshake, Session
 from raftlog.connection import Message
+from raftlog.errors import MessageRefused
 from raftlog.peers import Peers
 from raftlog.wire import FRAME_BYTES_MAX, FrameParser, frame, pack, unpack
 
@@ -49,6 +50,8 @@ class Recorder:
         self.told.append(("lost", peer, connection))
 
     def receive(self, peer: str, message: Message, *, connection: int) -> None:
+        if "id" not in message:
+            raise MessageRefused("a message without an id")
         self.told.append((message["id"], peer, connection))
 
 

@@ -17,6 +17,7 @@ from raftlog.auth import (
     FrameForged,
     HandshakeRefused,
     Session,
+    cluster_id_of,
 )
 from raftlog.wire import HANDSHAKE_FRAME_BYTES_MAX, pack, unpack
 
@@ -213,6 +214,13 @@ class TestIdentity:
     def test_a_node_id_has_bounds(self, node: str) -> None:
         with pytest.raises(ValueError, match="node id"):
             credentials(node)
+
+
+def test_the_cluster_id_is_a_function_of_the_secret_of_any_length() -> None:
+    ids = {cluster_id_of(secret) for secret in (SECRET, b"another secret!!", bytes(64), bytes(65), bytes(1000))}
+    assert len(ids) == 5
+    assert cluster_id_of(SECRET) == cluster_id_of(SECRET)
+    assert all(len(cluster_id) == 16 for cluster_id in ids)
 
 
 def test_a_nonce_of_another_length_is_refused() -> None:

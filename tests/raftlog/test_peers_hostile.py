@@ -77,10 +77,9 @@ class TestHostile:
         "message",
         [
             ["no", "map"],
-            {"type": "unknown"},
-            {"type": "barrier", "id": -1},
-            {"type": "append_entries", "serialized": b"x"},
-            {"id": 1},
+            "text",
+            None,
+            {"type": "a message that the node refuses"},
         ],
     )
     def test_a_proven_peer_with_a_message_of_another_shape(

@@ -1,0 +1,89 @@
+"""A log process for the tests, and its state machine: a ledger that counts how often each command was applied."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import lmdb
+from raftlog_applier import ChainApplier
+
+from raftlog.process import LogSettings, database_path, run_log_process
+
+SECRET = b"the secret of the tests' cluster"
+POISON = b"poison"
+"""A command that breaks the state machine's invariants."""
+
+
+class _Databases:
+    """What ChainApplier needs of a disk."""
+
+    def __init__(self, environment: Any) -> None:
+        self._environment = environment
+
+    def database(self, name: str) -> Any:
+        return self._environment.open_db(name.encode())
+
+
+class LedgerApplier(ChainApplier):
+    def __init__(self, environment: Any) -> None:
+        super().__init__(_Databases(environment))  # type: ignore[arg-type]
+        self._ledger = environment.open_db(b"state/ledger")
+
+    def _apply_command(self, transaction: Any, command: bytes) -> bytes:
+        if command == POISON:
+            raise AssertionError("a broken invariant")
+        times = int(transaction.get(command[:500], b"0", db=self._ledger)) + 1
+        transaction.put(command[:500], b"%d" % times, db=self._ledger)
+        return super()._apply_command(transaction, command)
+
+
+class Ledger:
+    """The state of one node as a reader of its LMDB sees it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._environment = lmdb.open(str(database_path(data_dir)), readonly=True, max_dbs=64)
+        self._databases = {
+            name: self._environment.open_db(name, create=False) for name in (b"state/ledger", b"state/chain")
+        }
+
+    def commands(self) -> dict[bytes, int]:
+        """How often each command was applied."""
+        with self._environment.begin(db=self._databases[b"state/ledger"]) as transaction:
+            return {bytes(command): int(times) for command, times in transaction.cursor()}
+
+    def standing(self) -> tuple[bytes | None, bytes | None]:
+        """(applied index, digest), as stored."""
+        with self._environment.begin(db=self._databases[b"state/chain"]) as transaction:
+            return transaction.get(b"index"), transaction.get(b"digest")
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+def argv(data_dir: Path, node: str, peers: dict[str, str], *, secret: bytes = SECRET) -> list[str]:
+    """The command line of a log process."""
+    told = {"data_dir": str(data_dir), "node": node, "peers": peers, "secret": secret.decode()}
+    return [sys.executable, __file__, json.dumps(told)]
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    told = json.loads(sys.argv[1])
+    settings = LogSettings(
+        data_dir=Path(told["data_dir"]),
+        node=told["node"],
+        listen=told["peers"][told["node"]],
+        peers=told["peers"],
+        secret=told["secret"].encode(),
+        bootstrap=True,
+    )
+    return run_log_process(settings, LedgerApplier, monotonic=time.monotonic)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Real log processes on loopback, and what tests do to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import ledger
+
+from raftlog.child import start_log_process
+from raftlog.client import LogClient
+from raftlog.config import RaftConfig
+from raftlog.interface import Role
+
+WAIT_S = 30.0
+
+
+class LogCluster:
+    """`size` nodes n1, n2, … each with its data directory under `root`; `clients` are those that run."""
+
+    def __init__(self, root: Path, size: int) -> None:
+        self.root = root
+        self.peers = {f"n{number}": f"127.0.0.1:{free_port()}" for number in range(1, size + 1)}
+        self.clients: dict[str, LogClient] = {}
+
+    def data_dir(self, node: str) -> Path:
+        return self.root / node
+
+    async def start(self, *nodes: str) -> None:
+        started = await asyncio.gather(*(self._started(node) for node in nodes or self.peers))
+        self.clients.update(zip(nodes or self.peers, started, strict=True))
+
+    async def _started(self, node: str) -> LogClient:
+        argv = ledger.argv(self.data_dir(node), node, self.peers)
+        return await start_log_process(argv, self.data_dir(node), RaftConfig())
+
+    async def kill(self, node: str) -> None:
+        """SIGKILL, and wait until it is gone."""
+        client = self.clients.pop(node)
+        self.signal_to(client, signal.SIGKILL)
+        await client.closed
+        await client.close()
+
+    def stop(self, node: str) -> None:
+        self.signal_to(self.clients[node], signal.SIGSTOP)
+
+    def go_on(self, node: str) -> None:
+        self.signal_to(self.clients[node], signal.SIGCONT)
+
+    @staticmethod
+    def signal_to(client: LogClient, number: int) -> None:
+        assert client.process_id is not None
+        os.kill(client.process_id, number)
+
+    async def close(self) -> None:
+        for client in self.clients.values():
+            with contextlib.suppress(ProcessLookupError):
+                self.signal_to(client, signal.SIGCONT)
+        await asyncio.gather(*(client.close() for client in self.clients.values()))
+        self.clients.clear()
+
+    async def leader(self, *, among: Iterable[str] | None = None) -> str:
+        """Wait until a node leads and hears a majority."""
+
+        def leading() -> str | None:
+            for node in among or self.clients:
+                status = self.clients[node].status
+                if status.role is Role.LEADER and status.quorum:
+                    return node
+            return None
+
+        await self.until(lambda: leading() is not None)
+        leader = leading()
+        assert leader is not None
+        return leader
+
+    async def until(self, condition: Callable[[], bool], *, timeout_s: float = WAIT_S) -> None:
+        """Wait for what the status of some node will show: looked at whenever one is told."""
+        told = asyncio.Event()
+        for client in self.clients.values():
+            client.on_status(lambda status: told.set())
+        async with asyncio.timeout(timeout_s):
+            while not condition():
+                told.clear()
+                await told.wait()
+
+    async def equal_standing(self) -> None:
+        """Wait until all running nodes stand at the same index; they must have the same digest there."""
+        await asyncio.gather(*(client.read_barrier(timeout_s=WAIT_S) for client in self.clients.values()))
+        ledgers = [ledger.Ledger(self.data_dir(node)) for node in self.clients]
+        try:
+            async with asyncio.timeout(WAIT_S):
+                while len({opened.standing()[0] for opened in ledgers}) > 1:
+                    await asyncio.gather(*(client.read_barrier(timeout_s=WAIT_S) for client in self.clients.values()))
+            assert len({opened.standing() for opened in ledgers}) == 1
+        finally:
+            for opened in ledgers:
+                opened.close()
+
+    def ledger_of(self, node: str) -> dict[bytes, int]:
+        opened = ledger.Ledger(self.data_dir(node))
+        try:
+            return opened.commands()
+        finally:
+            opened.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port: int = reserved.getsockname()[1]
+        return port
