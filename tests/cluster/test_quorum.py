@@ -6,7 +6,7 @@ import time
 
 from bench.api import Api
 from bench.local_cluster import LocalCluster
-from tests.cluster.conditions import create, final_runs_of, leader_of, until
+from tests.cluster.conditions import create, leader_of, runs_of, until
 
 
 async def test_a_minority_acknowledges_nothing_and_recovers(cluster: LocalCluster, api: Api) -> None:
@@ -42,7 +42,7 @@ async def answers(api: Api, node: str, path: str, status: int) -> bool:
 
 
 async def succeeded(api: Api, job_id: str) -> bool:
-    return any(run["state"] == "succeeded" for run in await final_runs_of(api, job_id, timeout_s=10))
+    return any(run["state"] == "succeeded" for run in await runs_of(api, job_id))
 
 
 async def test_every_node_tells_the_same_of_the_cluster(cluster: LocalCluster, api: Api) -> None:
@@ -56,7 +56,7 @@ async def test_every_node_tells_the_same_of_the_cluster(cluster: LocalCluster, a
             name: place.http for name, place in cluster.places.items()
         }
         assert sum(node["buckets"] for node in view["nodes"]) == 1024
-        assert all(node["live"] and abs(node["skew_s"]) < 1 for node in view["nodes"])
+        assert all(node["live"] for node in view["nodes"])
         assert [node["node"] for node in view["nodes"] if node["role"] == "leader"] == [view["leader"]]
 
 

@@ -9,7 +9,7 @@ import aiohttp
 
 from bench.api import Api, Json
 from bench.local_cluster import LocalCluster
-from tests.cluster.conditions import create, final_runs_of, runs_of, until
+from tests.cluster.conditions import create, runs_of, until
 
 CREATORS = 16
 CREATES_MIN = 300
@@ -77,8 +77,7 @@ async def test_one_key_makes_one_job_through_three_nodes_at_once(cluster: LocalC
 async def test_jobs_and_history_outlive_a_restart_of_all_nodes(cluster: LocalCluster, api: Api) -> None:
     ticking = await create(api, "ticking", schedule="@every 1s", target={"type": "noop"})
     nightly = await create(api, "nightly", schedule="0 2 * * *", tz="Europe/Berlin", target={"type": "noop"})
-    await until("five runs", lambda: five_final(api, ticking["job_id"]), 20)
-    before = (await final_runs_of(api, ticking["job_id"]))[:5]
+    before = (await until("five runs", lambda: five_succeeded(api, ticking["job_id"]), 20))[:5]
     definition = await api.call("GET", f"/v1/jobs/{nightly['job_id']}")
     await asyncio.gather(*(cluster.stop(name) for name in cluster.places))
     cluster.start(*cluster.places)
@@ -88,8 +87,9 @@ async def test_jobs_and_history_outlive_a_restart_of_all_nodes(cluster: LocalClu
     await until("it ticks on", lambda: later_run(api, ticking["job_id"], before[-1]["due_at"]), 20)
 
 
-async def five_final(api: Api, job_id: str) -> bool:
-    return len([run for run in await runs_of(api, job_id) if run["state"] == "succeeded"]) >= 5
+async def five_succeeded(api: Api, job_id: str) -> list[Json] | None:
+    runs = [run for run in await runs_of(api, job_id) if run["state"] == "succeeded"]
+    return runs if len(runs) >= 5 else None
 
 
 async def later_run(api: Api, job_id: str, due_at: str) -> bool:
