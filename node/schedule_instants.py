@@ -18,6 +18,8 @@ _INSTANT = re.compile(
 _DATE_AND_MORE = re.compile(r"\D*(\d{4})\D?(\d{1,2})\D?(\d{1,2})(?:\D+(\d{1,2}):(\d{1,2}))?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
+_FIRST_TEXT_S = int(datetime.min.replace(tzinfo=UTC).timestamp())
+_LAST_TEXT_S = int(datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp())
 EXAMPLE = "2030-01-31T09:00:00Z"
 _ABBREVIATIONS = {
     "est": "America/New_York",
@@ -50,7 +52,7 @@ def parse_run_at(text: str, tz: str, *, field: str = "run_at") -> int:
     year, month, day, hour, minute, second, fraction, _, sign, offset_hours, offset_minutes = found.groups()
     try:
         wall = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)
-        offset = timedelta(hours=int(offset_hours or 0), minutes=_below_60(offset_minutes or "0"))
+        offset = timedelta(hours=_below(24, offset_hours), minutes=_below(60, offset_minutes))
     except ValueError:
         raise _unreadable(text, field, "names a date or a time of day that does not exist") from None
     wall_s = (wall - _EPOCH) // timedelta(seconds=1)
@@ -58,8 +60,8 @@ def parse_run_at(text: str, tz: str, *, field: str = "run_at") -> int:
         at_s = instant_of(local_zone, wall_s)
     else:
         at_s = wall_s - (-1 if sign == "-" else 1) * (offset // timedelta(seconds=1))
-    if not FIRST_S <= at_s <= LAST_S:
-        raise _unreadable(text, field, "is outside of the years 1 to 9998")
+    if not _FIRST_TEXT_S <= at_s <= _LAST_TEXT_S:
+        raise _unreadable(text, field, "is outside of the years 1 to 9999 in UTC")
     return at_s * 1000 + int((fraction or "0").ljust(3, "0")[:3])
 
 
@@ -125,10 +127,11 @@ def _forms(text: str) -> list[str]:
     return [text] + [text[:i] + text[i + 1 :] for i in range(len(text))] if len(text) > 4 else [text]
 
 
-def _below_60(text: str) -> int:
-    if int(text) > 59:
+def _below(limit: int, text: str | None) -> int:
+    number = int(text or 0)
+    if number >= limit:
         raise ValueError(text)
-    return int(text)
+    return number
 
 
 def _unreadable(text: str, field: str, why: str) -> InvalidSchedule:

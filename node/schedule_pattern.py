@@ -14,7 +14,8 @@ from typing import NamedTuple
 from croniter import croniter
 
 from node.schedule_dates import Dates
-from node.schedule_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, DayPick, Field, FieldKind, Hashed, Span
+from node.schedule_errors import quoted
+from node.schedule_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, DayPick, Field, FieldKind, Hashed, Refused, Span
 from node.schedule_grammar import Cron
 
 MINUTES_A_DAY = 1440
@@ -165,7 +166,10 @@ def _weekday_text(spans: Iterable[Span]) -> str:
 
 
 def _value_sets(text: str) -> list[tuple[int, ...]]:
-    fields, _ = croniter.expand(text)
+    try:
+        fields, _ = croniter.expand(text)
+    except ValueError:  # another version of croniter than the one that the tests know
+        raise Refused(f"croniter does not read {quoted(text)}") from None
     bounds = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)]
     return [_numbers(values, low, high) for values, (low, high) in zip(fields, bounds, strict=True)]
 

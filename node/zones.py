@@ -17,8 +17,8 @@ import tzdata  # type: ignore[import-untyped]  # one constant of it is used
 from node.zones_file import DAY_S, YearlyRule, ZoneFile, read_zone_file, zone_names
 
 FIRST_S = int(datetime(1, 1, 3, tzinfo=UTC).timestamp())
-LAST_S = int(datetime(9998, 12, 29, tzinfo=UTC).timestamp())
-"""Instants outside are not scheduled: a calendar date must exist in every zone (offsets stay below two days)."""
+LAST_S = int(datetime(9990, 1, 1, tzinfo=UTC).timestamp())
+"""Instants outside are not scheduled: the calendar needs some room before and after them, in every zone."""
 RULE_YEARS_KEPT_MAX = 1024
 Change = tuple[int, int]
 """(unix seconds, offset after it in seconds)"""

@@ -149,46 +149,50 @@ class Walk:
 
     instants: list[int]
     walls: list[int]
+    shown_before: list[bool]
+    """Whether an earlier minute of the stretch showed the same wall minute; and whether a later one will."""
+    shown_again: list[bool]
+    removed: dict[int, list[int]]
+    """Index of the first minute after a gap: the wall minutes that never came."""
 
     def ticks(self, sample: Sample, *, gap: str = "after", fold: str = "default") -> list[int]:
         """Unix seconds of the ticks, by the letter of the rule. The first two days only say what was already shown."""
         fold = {"default": "both" if sample.wildcard else "first"}.get(fold, fold)
-        days: dict[int, bool] = {}
+        not_counted = {"both": [False] * len(self.walls), "first": self.shown_before, "last": self.shown_again}[fold]
         minutes = [sample.has_minute(of_day) for of_day in range(DAY_MINUTES)]
+        days = {day: sample.has_date(EPOCH + timedelta(days=day)) for day in self._days()}
+        matching = {
+            index
+            for index, (wall, is_left_out) in enumerate(zip(self.walls, not_counted, strict=True))
+            if minutes[wall % DAY_MINUTES] and days[wall // DAY_MINUTES] and not is_left_out
+        }
+        if gap == "after" and not sample.wildcard:
+            matching |= {
+                index
+                for index, walls in self.removed.items()
+                if any(minutes[wall % DAY_MINUTES] and days[wall // DAY_MINUTES] for wall in walls)
+            }
+        return [self.instants[index] for index in sorted(matching)]
 
-        def matches(wall: int) -> bool:
-            day, of_day = divmod(wall, DAY_MINUTES)
-            if day not in days:
-                days[day] = sample.has_date(EPOCH + timedelta(days=day))
-            return days[day] and minutes[of_day]
-
-        last_shown = {wall: index for index, wall in enumerate(self.walls)}
-        shown: set[int] = set()
-        found = []
-        previous = self.walls[0] - 1
-        for index, (instant, wall) in enumerate(zip(self.instants, self.walls, strict=True)):
-            removed = (w for w in range(previous + 1, wall) if w not in shown)
-            stands_in = gap == "after" and not sample.wildcard and any(matches(w) for w in removed)
-            if stands_in or (matches(wall) and _counts(fold, wall in shown, last_shown[wall] == index)):
-                found.append(instant)
-            shown.add(wall)
-            previous = wall
-        return found
-
-
-def _counts(fold: str, shown_before: bool, is_last: bool) -> bool:
-    return {"both": True, "first": not shown_before, "last": is_last}[fold]
+    def _days(self) -> range:
+        return range(min(self.walls) // DAY_MINUTES, max(self.walls) // DAY_MINUTES + 1)
 
 
 def walk(zone: ZoneInfo, from_s: int, until_s: int) -> Walk:
     """All minutes of from_s <= t < until_s; both are whole minutes."""
     instants = list(range(from_s, until_s, 60))
-    walls = []
-    for instant in instants:
-        offset = datetime.fromtimestamp(instant, zone).utcoffset()
-        assert offset is not None
-        walls.append((instant + int(offset.total_seconds())) // 60)
-    return Walk(instants=instants, walls=walls)
+    walls = [(instant + int(offset_s_at(zone, instant))) // 60 for instant in instants]
+    last_shown = {wall: index for index, wall in enumerate(walls)}
+    shown: set[int] = set()
+    shown_before = []
+    removed = {}
+    for index, wall in enumerate(walls):
+        shown_before.append(wall in shown)
+        if index and wall > walls[index - 1] + 1:
+            removed[index] = [w for w in range(walls[index - 1] + 1, wall) if w not in shown]
+        shown.add(wall)
+    shown_again = [last_shown[wall] != index for index, wall in enumerate(walls)]
+    return Walk(instants=instants, walls=walls, shown_before=shown_before, shown_again=shown_again, removed=removed)
 
 
 def changes_of(zone: ZoneInfo, from_year: int, until_year: int) -> list[int]:
@@ -196,9 +200,9 @@ def changes_of(zone: ZoneInfo, from_year: int, until_year: int) -> list[int]:
     start = int(datetime(from_year, 1, 1, tzinfo=UTC).timestamp())
     end = int(datetime(until_year, 1, 1, tzinfo=UTC).timestamp())
     found = []
-    before = _offset_s(zone, start)
+    before = offset_s_at(zone, start)
     for at_s in range(start, end + 43_200, 43_200):
-        after = _offset_s(zone, at_s)
+        after = offset_s_at(zone, at_s)
         if after != before:
             found.append(_first_with(zone, at_s - 43_200, at_s, after))
         before = after
@@ -208,11 +212,11 @@ def changes_of(zone: ZoneInfo, from_year: int, until_year: int) -> list[int]:
 def _first_with(zone: ZoneInfo, low: int, high: int, offset_s: float) -> int:
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _offset_s(zone, middle) == offset_s else (middle, high)
+        low, high = (low, middle) if offset_s_at(zone, middle) == offset_s else (middle, high)
     return high
 
 
-def _offset_s(zone: ZoneInfo, at_s: int) -> float:
+def offset_s_at(zone: ZoneInfo, at_s: int) -> float:
     offset = datetime.fromtimestamp(at_s, zone).utcoffset()
     assert offset is not None
     return offset.total_seconds()

@@ -57,7 +57,7 @@ def compiled(sample: Sample, tz: str, gap: GapPolicy, fold: FoldPolicy) -> Sched
 
 def around(tz: str, change_s: int) -> Walk:
     change_s -= change_s % 60
-    return walk(ZoneInfo(tz), change_s - 4 * DAY_S, change_s + 4 * DAY_S)
+    return walk(ZoneInfo(tz), change_s - 3 * DAY_S, change_s + 3 * DAY_S)
 
 
 def check(
@@ -103,13 +103,13 @@ def near_the_change(rng: random.Random, minutes: Walk) -> Sample:
 
 def check_change(rng: random.Random, tz: str, change_s: int, samples: int) -> None:
     minutes = around(tz, change_s)
-    end_s = change_s + 2 * DAY_S
+    end_s = change_s + 3 * DAY_S // 2
     for _ in range(samples):
         for sample in (near_the_change(rng, minutes), random_sample(rng)):
-            check(end_s - rng.randint(1, 4 * DAY_S), end_s, tz, minutes, sample)
+            check(end_s - rng.randint(1, 3 * DAY_S), end_s, tz, minutes, sample)
     gap: GapPolicy = rng.choice(["after", "skip"])
     fold: FoldPolicy = rng.choice(["first", "both", "last"])
-    check(end_s - 4 * DAY_S, end_s, tz, minutes, near_the_change(rng, minutes), gap, fold)
+    check(end_s - 3 * DAY_S, end_s, tz, minutes, near_the_change(rng, minutes), gap, fold)
 
 
 @pytest.mark.slow
