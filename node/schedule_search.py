@@ -14,6 +14,7 @@ from typing import Literal
 from node.schedule_dates import SEARCH_YEARS_MAX
 from node.schedule_pattern import Pattern
 from node.zones import FIRST_S, LAST_S, Segment, Zone
+from node.zones_file import DAY_S
 
 GapPolicy = Literal["after", "skip"]
 FoldPolicy = Literal["default", "first", "both", "last"]
@@ -36,10 +37,15 @@ class CronTicks:
         give_up_s = min(at_s + SEARCH_S_MAX, LAST_S)
         while at_s <= give_up_s:
             segment = self.zone.segment_at(at_s)
-            tick_s = self._first_in(segment, at_s)
-            if tick_s is not None:
+            gap_s = self.gap_tick(segment)
+            if gap_s is not None and gap_s >= at_s:
+                return gap_s
+            low, high = self.window(segment, at_s, segment.end_s)
+            minute = self.pattern.first_from(low)
+            if minute is not None and minute < high:
+                tick_s = minute * 60 - segment.offset_s
                 return tick_s if tick_s <= LAST_S else None
-            at_s = segment.end_s
+            at_s = self._go_on(segment, low)
         return None
 
     def between(self, after_s: int, until_s: int, limit: int) -> list[int]:
@@ -50,11 +56,21 @@ class CronTicks:
         give_up_s = at_s + SEARCH_S_MAX
         while at_s < min(end_s, give_up_s) and len(found) < limit:
             segment = self.zone.segment_at(at_s)
+            low, high = self.window(segment, at_s, end_s)
             ticks = self._all_in(segment, at_s, end_s, limit - len(found))
             found += ticks
-            at_s = segment.end_s
+            at_s = self._go_on(segment, max(low, high))
             give_up_s = at_s + SEARCH_S_MAX if ticks else give_up_s
         return found
+
+    def _go_on(self, segment: Segment, low: int) -> int:
+        """Where the search continues when this segment has no more ticks from the wall minute `low` on.
+
+        Years without a matching minute are passed over, unless the clock is about to show earlier minutes again."""
+        if low * 60 > segment.end_s + segment.after_s:
+            return segment.end_s
+        minute = self.pattern.first_from(low)
+        return LAST_S + 1 if minute is None else max(segment.end_s, minute * 60 - 2 * DAY_S)
 
     def gap_tick(self, segment: Segment) -> int | None:
         """The tick at the first minute of a segment that stands for the matching minutes which its gap removed."""
@@ -74,14 +90,6 @@ class CronTicks:
         elif self.fold == "last":
             high_s = min(high_s, segment.end_s + segment.after_s)  # from there it will show every minute again
         return minute_from(low_s), minute_from(high_s)
-
-    def _first_in(self, segment: Segment, at_s: int) -> int | None:
-        gap_s = self.gap_tick(segment)
-        if gap_s is not None and gap_s >= at_s:
-            return gap_s
-        low, high = self.window(segment, at_s, segment.end_s)
-        minute = self.pattern.first_from(low)
-        return minute * 60 - segment.offset_s if minute is not None and minute < high else None
 
     def _all_in(self, segment: Segment, at_s: int, end_s: int, limit: int) -> list[int]:
         low, high = self.window(segment, at_s, end_s)
