@@ -214,7 +214,7 @@ class Worker:
 
     def _on_answered(self, report: Report, reply: AnyReply) -> None:
         if reply.code != "ok":
-            logger.info("%s of run %s: %s", type(report).__name__, report.run_id, reply.code)
+            logger.debug("%s of run %s: %s", type(report).__name__, report.run_id, reply.code)
         if isinstance(report, Finish | Withdraw):
             self._timer_events.append(Finished(key=ClaimKey(report.run_id, report.token)))
 
