@@ -78,8 +78,10 @@ def _line_guesses(line: str, accepts: Accepts) -> Iterator[str]:
         yield "@" + line.lower()
     if len(fields) > len(KINDS):
         yield from _many_fields_guesses(fields, accepts)
+    elif len(fields) == len(KINDS):
+        yield from _five_fields_guesses(fields)
     elif fields:
-        yield from _five_fields_guesses(fields + ["*"] * (len(KINDS) - len(fields)))
+        yield " ".join(fields + ["*"] * (len(KINDS) - len(fields)))
 
 
 def _five_fields_guesses(fields: list[str]) -> Iterator[str]:

@@ -230,6 +230,7 @@ REFUSED = [
     ("0 0 12 * * ? *", None, "seconds", "0 12 * * ?"),
     ("0 2 * * * /usr/bin/report --all", None, "fields", "0 2 * * *"),
     ("30 2", None, "2 fields", "30 2 * * *"),
+    ("whenever", None, "1 field;", "0 2 * * *"),
     ("", None, "no fields", "0 2 * * *"),
     ("daily", None, "1 field;", "@daily"),
     ("R * * * *", "minute", "H is stable", "H * * * *"),
