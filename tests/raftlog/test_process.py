@@ -14,6 +14,7 @@ from pathlib import Path
 
 import ledger
 import pytest
+import uvloop
 from log_cluster import LogCluster, free_port
 
 from raftlog import local_protocol as local
@@ -128,6 +129,19 @@ class TestStart:
     def test_the_secret_does_not_show_in_the_settings(self) -> None:
         settings = LogSettings(data_dir=Path("d"), node="n1", listen="", peers={"n1": ""}, secret=b"do not tell it 12")
         assert "do not tell" not in repr(settings)
+
+
+def test_a_client_on_uvloop(tmp_path: Path) -> None:
+    async def live() -> None:
+        client = await start(tmp_path)
+        assert await asyncio.gather(*(client.propose(b"%d" % number) for number in range(100)))
+        assert await client.read_barrier() >= 1
+        LogCluster.signal_to(client, signal.SIGKILL)
+        await client.closed
+        await client.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(live())
 
 
 class TestTheEnd:
