@@ -18,13 +18,13 @@ from node.schedule_fields import Hashed
 from node.schedule_gate import read_expression
 from node.schedule_grammar import Cron, Every
 from node.schedule_hash import draw_for, stable_jitter_ms
-from node.schedule_instants import instant_text, known_zone, parse_run_at
+from node.schedule_instants import EXAMPLE_INSTANT, LAST_TEXT_S, instant_text, known_zone, parse_run_at
 from node.schedule_pattern import CanonicalCron, canonical, pattern_of
 from node.schedule_remedies import EXAMPLE
 from node.schedule_search import CronTicks, EveryTicks, FoldPolicy, GapPolicy
 from node.schedule_ticks import OnceTicks, Ticks, UnionTicks
 from node.schedule_words import once_words, schedule_words
-from node.zones import Zone, pin_tzdata
+from node.zones import FIRST_S, LAST_S, Zone, pin_tzdata
 
 __all__ = [
     "ClockChange",
@@ -178,9 +178,18 @@ def _check(spec: ScheduleSpec) -> None:
         raise InvalidSchedule(field="schedule", reason=reason, remedy=EXAMPLE)
     _check_choice("dst_gap", spec.dst_gap, get_args(GapPolicy))
     _check_choice("dst_fold", spec.dst_fold, get_args(FoldPolicy))
+    for field, at_ms in (("run_at", spec.run_at_ms), ("starts_at", spec.starts_at_ms), ("ends_at", spec.ends_at_ms)):
+        _check_instant(field, at_ms)
     if spec.starts_at_ms is not None and spec.ends_at_ms is not None and spec.ends_at_ms < spec.starts_at_ms:
         remedy = instant_text(spec.starts_at_ms)
         raise InvalidSchedule(field="ends_at", reason="the schedule ends before it starts", remedy=remedy)
+
+
+def _check_instant(field: str, at_ms: int | None) -> None:
+    # A schedule may be told to end at the end of written time, "9999-12-31T23:59:59Z"; a run there has no local time.
+    latest_ms = LAST_S * 1000 if field == "run_at" else LAST_TEXT_S * 1000 + 999
+    if at_ms is not None and not FIRST_S * 1000 <= at_ms <= latest_ms:
+        raise InvalidSchedule(field=field, reason="is outside of the years 1 to 9989", remedy=EXAMPLE_INSTANT)
 
 
 def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:

@@ -19,8 +19,8 @@ _DATE_AND_MORE = re.compile(r"\D*(\d{4})\D?(\d{1,2})\D?(\d{1,2})(?:\D+(\d{1,2}):
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
 _FIRST_TEXT_S = int(datetime.min.replace(tzinfo=UTC).timestamp())
-_LAST_TEXT_S = int(datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp())
-EXAMPLE = "2030-01-31T09:00:00Z"
+LAST_TEXT_S = int(datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp())
+EXAMPLE_INSTANT = "2030-01-31T09:00:00Z"
 _ABBREVIATIONS = {
     "est": "America/New_York",
     "edt": "America/New_York",
@@ -60,7 +60,7 @@ def parse_run_at(text: str, tz: str, *, field: str = "run_at") -> int:
         at_s = instant_of(local_zone, wall_s)
     else:
         at_s = wall_s - (-1 if sign == "-" else 1) * (offset // timedelta(seconds=1))
-    if not _FIRST_TEXT_S <= at_s <= _LAST_TEXT_S:
+    if not _FIRST_TEXT_S <= at_s <= LAST_TEXT_S:
         raise _unreadable(text, field, "is outside of the years 1 to 9999 in UTC")
     return at_s * 1000 + int((fraction or "0").ljust(3, "0")[:3])
 
@@ -141,7 +141,7 @@ def _unreadable(text: str, field: str, why: str) -> InvalidSchedule:
 def _instant_remedy(text: str) -> str:
     found = _DATE_AND_MORE.match(text[:INSTANT_CHARACTERS_MAX])
     if found is None:
-        return EXAMPLE
+        return EXAMPLE_INSTANT
     year, month, day, hour, minute = (int(part or 0) for part in found.groups())
     year, month = min(max(year, 1970), 9000), min(max(month, 1), 12)
     day = min(max(day, 1), monthrange(year, month)[1])

@@ -74,7 +74,7 @@ def test_members_of_a_union_keep_their_own_kind_at_a_change() -> None:
 def test_ticks_increase_and_every_way_of_asking_agrees(seed: int, members: int) -> None:
     rng = random.Random(seed)
     ticks = _random_union(rng, members)
-    after_ms = rng.randint(at("1973-01-01T00:00:00Z"), at("2037-01-01T00:00:00Z"))
+    after_ms = rng.randint(at("1890-01-01T00:00:00Z"), at("2060-01-01T00:00:00Z"))
     until_ms = after_ms + rng.randint(0, 40 * DAY_MS)
     found = list(ticks.between(after_ms, until_ms, 10**6))
     assert all(earlier < later for earlier, later in pairwise(found))
@@ -200,6 +200,13 @@ def test_starts_at_and_ends_at_are_both_part_of_the_stretch() -> None:
     assert bounded.describe().endswith("; not before 2026-01-01T10:00:00Z; not after 2026-01-01T12:00:00Z")
 
 
+def test_an_end_at_the_end_of_written_time_is_no_end() -> None:
+    ends_ms = parse_run_at("9999-12-31T23:59:59Z", "UTC")
+    ticks = schedule("@daily", tz="Pacific/Kiritimati", ends_at_ms=ends_ms)
+    assert ticks.next(0) is not None
+    assert "9999" in ticks.describe()
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
@@ -208,6 +215,9 @@ def test_starts_at_and_ends_at_are_both_part_of_the_stretch() -> None:
         (ScheduleSpec(tz="UTC", expressions=("@daily",) * (SCHEDULES_MAX + 1)), "schedule"),
         (ScheduleSpec(tz="", run_at_ms=0), "tz"),
         (ScheduleSpec(tz="UTC", expressions=("@daily",), starts_at_ms=1, ends_at_ms=0), "ends_at"),
+        (ScheduleSpec(tz="UTC", run_at_ms=FAR_MS + 1), "run_at"),
+        (ScheduleSpec(tz="UTC", run_at_ms=-(10**17)), "run_at"),
+        (ScheduleSpec(tz="UTC", expressions=("@daily",), starts_at_ms=10**17), "starts_at"),
         (ScheduleSpec(tz="UTC", expressions=("@daily",), dst_gap="before"), "dst_gap"),  # type: ignore[arg-type]
         (ScheduleSpec(tz="UTC", expressions=("@daily",), dst_fold="never"), "dst_fold"),  # type: ignore[arg-type]
     ],
