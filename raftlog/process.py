@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import lmdb
+
 from raftlog.addresses import parse_address
 from raftlog.auth import Credentials, cluster_id_of
 from raftlog.config import Identity, RaftConfig
@@ -86,7 +88,7 @@ def run_log_process(settings: LogSettings, applier_factory: ApplierFactory, *, m
         with ExitStack() as stack:
             try:
                 driver = _started(settings, applier_factory, monotonic, stack)
-            except (LogRefused, ValueError, OSError) as error:
+            except (LogRefused, ValueError, OSError, lmdb.Error) as error:
                 return _refuse(str(error))
             _tell_parent(READY)
             logger.info("the log process of %s ends: %s", settings.node, driver.run())

@@ -22,7 +22,7 @@ from raftlog.child import start_log_process
 from raftlog.client import LogClient
 from raftlog.config import RaftConfig
 from raftlog.errors import LogClosed, LogRefused, OutcomeUnknown
-from raftlog.process import EXIT_BROKEN, EXIT_DONE, EXIT_REFUSED, LogSettings, data_dir_locked
+from raftlog.process import EXIT_BROKEN, EXIT_DONE, EXIT_REFUSED, LogSettings, data_dir_locked, database_path
 
 pytestmark = pytest.mark.cluster
 
@@ -108,6 +108,13 @@ class TestStart:
         (tmp_path / "file").write_text("")
         with pytest.raises(LogRefused, match="file"):
             await start(tmp_path / "file" / "below")
+
+    async def test_a_damaged_store_is_refused(self, tmp_path: Path) -> None:
+        database = database_path(tmp_path)
+        database.mkdir(parents=True)
+        (database / "data.mdb").write_bytes(b"not a database" * 1000)
+        with pytest.raises(LogRefused, match="LMDB"):
+            await start(tmp_path)
 
     async def test_a_program_that_is_no_log_process(self, tmp_path: Path) -> None:
         with pytest.raises(LogRefused, match="code 7"):
