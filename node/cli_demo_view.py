@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
     from node.cli_demo_nodes import DemoNode
 
 Run = Mapping[str, Any]
 
-RUNS_SHOWN = 14
-NOTES_SHOWN = 4
+RUNS_REMEMBERED = 40
+RUNS_SHOWN_LEAST = 3
+HEADINGS = 8
+"""Lines of the live screen besides its rows: three headings, three blanks, the hint, and the cursor's."""
+NOTES_SHOWN = 3
 RUNS_KEPT = 2_000
 """Runs whose last state is remembered; older ones are final long since."""
 SHOWN_STATES = frozenset({"running", "retrying", "succeeded", "dead", "skipped", "cancelled"})
@@ -48,7 +52,7 @@ class Feed:
         for run in moved:
             self._count(run)
         ids = {run["run_id"] for run in moved}
-        self.latest = ([run for run in self.latest if run["run_id"] not in ids] + moved)[-RUNS_SHOWN:]
+        self.latest = ([run for run in self.latest if run["run_id"] not in ids] + moved)[-RUNS_REMEMBERED:]
         return moved
 
     def _has_moved(self, run: Run) -> bool:
@@ -105,55 +109,51 @@ def delay_ms(release_at: str, started_at: str) -> int:
     return delay // timedelta(milliseconds=1)
 
 
-def screen(feed: Feed, nodes: Sequence[DemoNode], cluster: Mapping[str, Any] | None, hint: str) -> RenderableType:
-    """The live screen."""
+def screen(
+    feed: Feed, nodes: Sequence[DemoNode], cluster: Mapping[str, Any] | None, *, hint: str, height: int
+) -> RenderableType:
+    """The live screen, in `height` lines: what does not fit would be cut at its end, so the runs come last."""
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[RenderableType] = [_nodes_table(nodes, cluster), _jobs_table(feed), _runs_table(feed)]
-    parts += [Text(note, style="yellow") for note in feed.notes]
-    return Group(*parts, Text(hint, style="bold"))
+    blank = Text("")
+    parts: list[RenderableType] = [_nodes_table(nodes, cluster), blank, _jobs_table(feed), blank]
+    parts += [Text(hint, style="bold"), *(Text(note, style="yellow") for note in feed.notes), blank]
+    fixed = len(nodes) + len(feed.counts) + len(feed.notes) + HEADINGS
+    return Group(*parts, _runs_table(feed, rows=max(height - fixed, RUNS_SHOWN_LEAST)))
+
+
+def _grid(*columns: str) -> Table:
+    from rich.table import Table
+
+    return Table(*columns, box=None, padding=(0, 3, 0, 0), header_style="dim")
 
 
 def _nodes_table(nodes: Sequence[DemoNode], cluster: Mapping[str, Any] | None) -> RenderableType:
-    from rich.table import Table
-
     known = {one["node"]: one for one in (cluster or {}).get("nodes", ())}
-    grid = Table("node", "pid", "API", "condition", "role", "buckets", "applied", title="Nodes", title_justify="left")
+    grid = _grid("NODE", "PID", "API", "", "ROLE", "BUCKETS")
     for one in nodes:
         seen = known.get(one.node, {})
         role = "-" if one.ending else str(seen.get("role", "-"))
         style = "red" if one.ending else "bold green" if role == "leader" else None
-        cells = (
-            one.node,
-            one.pid,
-            f"http://{one.http}",
-            one.condition,
-            role,
-            seen.get("buckets"),
-            seen.get("applied_index"),
-        )
-        grid.add_row(*("-" if cell is None else str(cell) for cell in cells), style=style)
+        cells = (one.node, one.pid, f"http://{one.http}", one.condition, role, seen.get("buckets", "-"))
+        grid.add_row(*map(str, cells), style=style)
     return grid
 
 
 def _jobs_table(feed: Feed) -> RenderableType:
-    from rich.table import Table
-
     columns = ("succeeded", "retries", "skipped", "dead")
-    grid = Table("job", *columns, title="Jobs", title_justify="left")
+    grid = _grid("JOB", *(column.upper() for column in columns))
     for name, counts in feed.counts.items():
         grid.add_row(name, *(str(counts[column]) for column in columns))
     return grid
 
 
-def _runs_table(feed: Feed) -> RenderableType:
-    from rich.table import Table
-
+def _runs_table(feed: Feed, *, rows: int) -> RenderableType:
     from node.cli_output import STATE_COLORS
 
-    grid = Table("due (UTC)", "job", "state", "", title="Runs", title_justify="left", min_width=78)
-    for run in reversed(feed.latest):
+    grid = _grid("DUE (UTC)", "JOB", "STATE", "")
+    for run in list(reversed(feed.latest))[:rows]:
         style = STATE_COLORS.get(run["state"])
         grid.add_row(clock_time(run["due_at"]), feed.name_of(run), run["state"], remark(run), style=style)
     return grid

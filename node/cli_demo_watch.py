@@ -84,6 +84,7 @@ class Demo:
             created = await self._create(client, draft)
             self._feed.add_job(created["job_id"], draft["name"])
             click.echo(f"job {draft['name']:<12}  {draft['schedule']:<10}  next run {created['next_run_at']}")
+        await self._poll(client)
         click.echo(f"\nkill a node and watch: {self._hint()}\n")
 
     async def _create(self, client: Client, draft: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -118,7 +119,8 @@ class Demo:
         with Live(refresh_per_second=4) as live:
             while not self._stop.is_set():
                 await self._poll(client)
-                live.update(screen(self._feed, self._nodes.nodes, self._cluster, self._hint()))
+                height = live.console.size.height
+                live.update(screen(self._feed, self._nodes.nodes, self._cluster, hint=self._hint(), height=height))
                 await self._pause(POLL_S)
 
     async def _poll(self, client: Client) -> list[Mapping[str, Any]]:

@@ -118,11 +118,12 @@ def serve(**options: Any) -> None:
 
 
 def run(options: dict[str, Any]) -> None:
-    """Serve until told to stop. Settings that cannot work are wrong usage (exit code 2)."""
+    """Serve until told to stop, then exit. Settings that cannot work are wrong usage (exit code 2)."""
     from node.config import ConfigError, ServeSettings
     from node.serve import run_node
 
     try:
-        run_node(ServeSettings(**options))
+        code = run_node(ServeSettings(**options))
     except ConfigError as fault:
         raise click.UsageError(str(fault)) from None
+    raise SystemExit(code)

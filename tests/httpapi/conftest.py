@@ -1,14 +1,39 @@
-"""Nodes that answer HTTP in the test's own loop."""
+"""Nodes that answer HTTP in the test's own loop: over the in-memory scheduler, and over the real service."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from httpapi.app import build_app
-from tests.httpapi.twin import Twin
+from node.composition import Surroundings, compose
+from node.config import NodeConfig
+from node.interface import Scheduler
+from node.runlogs import RunLogs
+from node.service import Identity
+from statemachine.reader import StateReader
+from statemachine.tables import open_environment
+from tests.httpapi.twin import NOW_MS, Twin
+from tests.node.direct_log import DirectLog
+
+
+class StandingClock:
+    """Wall time stands at NOW_MS, so that the examples of the API have one right answer; durations pass."""
+
+    def wall_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def boottime(self) -> float:
+        return asyncio.get_running_loop().time()
 
 
 @pytest.fixture
@@ -23,7 +48,36 @@ async def twin_api(twin: Twin) -> AsyncIterator[TestClient]:
         yield client
 
 
-@pytest.fixture(params=["twin"])
-async def api(twin_api: TestClient) -> TestClient:
-    """A client of any scheduler that keeps the contract; its time stands at tests.httpapi.twin.NOW_MS."""
-    return twin_api
+@pytest.fixture
+async def api_of(tmp_path: Path) -> AsyncIterator[Callable[[str], Awaitable[TestClient]]]:
+    """Makes a client of the named scheduler, 'twin' or 'service'; its wall time stands at NOW_MS."""
+    async with AsyncExitStack() as stack:
+
+        async def make(name: str) -> TestClient:
+            scheduler: Scheduler = Twin() if name == "twin" else _service(tmp_path, stack)
+            return await stack.enter_async_context(TestClient(TestServer(build_app(scheduler, node="n1"))))
+
+        yield make
+
+
+@pytest.fixture(params=["twin", "service"])
+async def api(request: pytest.FixtureRequest, api_of: Callable[[str], Awaitable[TestClient]]) -> TestClient:
+    """A client of any scheduler that keeps the contract."""
+    return await api_of(request.param)
+
+
+def _service(directory: Path, stack: AsyncExitStack) -> Scheduler:
+    """The real service over the real state machine; nothing runs, for its runtime is not started."""
+    environment = open_environment(str(directory / "db"))
+    stack.callback(environment.close)
+    around = Surroundings(
+        log=DirectLog(environment, node="n1"),
+        reader=StateReader(environment),
+        executors={},
+        logs=RunLogs(directory / "logs", node="n1"),
+        clock=StandingClock(),
+        random=random.Random(1),
+    )
+    identity = Identity(node="n1", cluster_id="c1d2", raft_addresses={"n1": "127.0.0.1:7101"}, tzdata="2026f")
+    config = NodeConfig(node="n1", http="127.0.0.1:8101", raft="127.0.0.1:7101")
+    return compose(config, around, identity, version="0.1.0").service

@@ -68,7 +68,14 @@ async def test_the_cluster_and_previews(client: Client) -> None:
     assert cluster["nodes"][0]["node"] == cluster["node"]
     preview = await client.preview(schedule=["0 2 * * *"], tz="UTC", from_="2026-12-01T00:00:00+01:00", n=1)
     assert preview["ticks"] == ["2026-12-01T02:00:00.000Z"]
-    await client.ready()
+
+
+async def test_ready_returns_or_says_why_not(twin: Twin) -> None:
+    async with node(twin) as address, Client(address) as client:
+        await client.ready()
+        twin.unready = "scheduling has stalled"
+        with pytest.raises(NoQuorum, match="scheduling has stalled"):
+            await client.ready()
 
 
 async def test_runs_are_filtered_and_paged(twin: Twin, twin_api: TestClient) -> None:
@@ -100,8 +107,13 @@ async def test_a_refusal_carries_the_problem(client: Client) -> None:
 async def test_the_callers_key_is_kept(client: Client) -> None:
     first = await client.create_job(DRAFT, idempotency_key="k")
     assert await client.create_job(DRAFT | {"idempotency_key": "k"}) == first
-    run = await client.run_job(first["job_id"], idempotency_key="r")
-    assert (await client.run_job(first["job_id"], idempotency_key="r"))["run_id"] == run["run_id"]
+
+
+async def test_the_callers_key_of_a_run_is_kept(twin: Twin) -> None:
+    async with node(twin) as address, Client(address) as client:
+        job_id = (await client.create_job(DRAFT))["job_id"]
+        run = await client.run_job(job_id, idempotency_key="r")
+        assert (await client.run_job(job_id, idempotency_key="r"))["run_id"] == run["run_id"]
 
 
 async def test_a_dead_address_is_passed_over_and_then_left_alone(twin: Twin, closed_address: str) -> None:

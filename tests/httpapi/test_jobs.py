@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -22,6 +23,10 @@ EXAMPLE: dict[str, Any] = {
     "idempotency_key": "c0ffee",
 }
 NOOP: dict[str, Any] = {"name": "beat", "schedule": "@every 5s", "target": {"type": "noop"}}
+
+
+NO_KEY_OF_RUNS_YET = pytest.mark.xfail(reason="the RunNow command carries no idempotency key yet", strict=False)
+ApiOf = Callable[[str], Awaitable[TestClient]]
 
 
 async def create(api: TestClient, **changes: Any) -> dict[str, Any]:
@@ -90,7 +95,7 @@ async def test_a_name_is_taken_within_its_team_only(api: TestClient) -> None:
     await create(api)
     answer = await api.post("/v1/jobs", json=NOOP)
     assert answer.status == 409
-    assert "beat" in (await answer.json())["detail"]
+    assert [error["path"] for error in (await answer.json())["errors"]] == ["name"]
     await create(api, team="other")
 
 
@@ -210,13 +215,17 @@ async def test_run_now_makes_a_manual_run(api: TestClient) -> None:
     assert (await (await api.get(answer.headers["Location"])).json())["run_id"] == run["run_id"]
 
 
-async def test_run_now_repeats_to_the_same_run_under_one_key(api: TestClient) -> None:
-    job_id = (await create(api))["job_id"]
+@pytest.mark.parametrize("scheduler", ["twin", pytest.param("service", marks=NO_KEY_OF_RUNS_YET)])
+async def test_run_now_repeats_to_the_same_run_under_one_key(api_of: ApiOf, scheduler: str) -> None:
+    api = await api_of(scheduler)
+    path = f"/v1/jobs/{(await create(api))['job_id']}:run"
     runs = [
-        (await (await api.post(f"/v1/jobs/{job_id}:run", headers={"Idempotency-Key": key})).json())["run_id"]
+        (await (await api.post(path, json={"args": 1}, headers={"Idempotency-Key": key})).json())["run_id"]
         for key in ("k1", "k1", "k2")
     ]
     assert runs[0] == runs[1] != runs[2]
+    other = await api.post(path, json={"args": 2}, headers={"Idempotency-Key": "k1"})
+    assert (other.status, (await other.json())["outcome"]) == (409, "definite")
 
 
 async def test_run_now_takes_args_and_nothing_else(api: TestClient) -> None:

@@ -80,7 +80,8 @@ class Twin:
             return self._repeated(draft.team, idempotency_key, digest)
         job = self._job_from(draft)
         if any((one.team, one.name, one.deleted_ms) == (job.team, job.name, None) for one in self.jobs_by_id.values()):
-            raise Conflict(f"The team {job.team} has a job named {job.name} already.")
+            message = f"the team {job.team} has a job named {job.name} already"
+            raise Conflict(f"{message.capitalize()}.", errors=[FieldError(path="name", message=message)])
         self._index += 1
         self.jobs_by_id[job.job_id] = job
         self.next_ms[job.job_id] = self._next(job, self.now_ms)
@@ -124,11 +125,14 @@ class Twin:
     async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
         self._check_alive()
         job = self._known_job(job_id)
+        own_args = None if args is None else msgspec.json.encode(args)
         if idempotency_key is not None and (job_id, idempotency_key) in self._run_keys:
-            return self.runs_by_id[self._run_keys[job_id, idempotency_key]]
+            made = self.runs_by_id[self._run_keys[job_id, idempotency_key]]
+            if made.args != own_args:
+                raise Conflict("The idempotency key was used with another body.")
+            return made
         suffix = f"-m{len(self.runs_by_id):06x}"
-        run = self._new_run(job, self.now_ms, RunKind.MANUAL, suffix)
-        run = msgspec.structs.replace(run, args=None if args is None else msgspec.json.encode(args))
+        run = msgspec.structs.replace(self._new_run(job, self.now_ms, RunKind.MANUAL, suffix), args=own_args)
         self.runs_by_id[run.run_id] = run
         if idempotency_key is not None:
             self._run_keys[job_id, idempotency_key] = run.run_id

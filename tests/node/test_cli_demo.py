@@ -14,7 +14,7 @@ from rich.console import Console
 from httpapi.fields import build
 from node.cli_demo_jobs import Sink, sample_jobs
 from node.cli_demo_nodes import DemoNode
-from node.cli_demo_view import RUNS_KEPT, RUNS_SHOWN, Feed, delay_ms, line, remark, screen
+from node.cli_demo_view import RUNS_KEPT, RUNS_REMEMBERED, Feed, delay_ms, line, remark, screen
 from node.interface import JobDraft
 from tests.httpapi.twin import Twin
 
@@ -68,7 +68,7 @@ def test_what_is_remembered_is_bounded(feed: Feed) -> None:
     for number in range(RUNS_KEPT + 100):
         feed.take([run_of(number)])
     assert len(feed._seen) == RUNS_KEPT
-    assert len(feed.latest) == RUNS_SHOWN
+    assert len(feed.latest) == RUNS_REMEMBERED
     for number in range(50):
         feed.add_note(str(number))
     assert feed.notes[-1] == "49"
@@ -96,12 +96,28 @@ def test_the_screen_shows_nodes_jobs_and_runs(feed: Feed) -> None:
     ]
     cluster = {"nodes": [{"node": "n1", "role": "leader", "buckets": 512, "applied_index": 77}]}
     console = Console(file=io.StringIO(), width=120)
-    console.print(screen(feed, nodes, cluster, "kill -9 42"))
+    console.print(screen(feed, nodes, cluster, hint="kill -9 42", height=24))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    for part in ("http://127.0.0.1:8101", "leader", "512", "77", "killed by SIGKILL", "hello", "+7 ms", "kill -9 42"):
+    for part in ("http://127.0.0.1:8101", "leader", "512", "killed by SIGKILL", "hello", "+7 ms", "kill -9 42"):
         assert part in text
-    console.print(screen(feed, nodes, None, ""))
+    console.print(screen(feed, nodes, None, hint="", height=24))
+
+
+@pytest.mark.parametrize("height", [24, 30, 60])
+def test_the_screen_fits_into_the_terminal(feed: Feed, height: int) -> None:
+    for number in range(6):
+        feed.add_job(f"other{number}", f"other{number}")
+    for number in range(60):
+        feed.take([run_of(number)])
+        feed.add_note(str(number))
+    nodes = [DemoNode(node=f"n{number}", http="h", raft="", log=Path("log")) for number in range(3)]
+    console = Console(file=io.StringIO(), width=100)
+    console.print(screen(feed, nodes, None, hint="hint", height=height))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) < height
+    assert any(line.startswith("01:00:59") for line in lines)
 
 
 async def test_the_sample_jobs_are_accepted_and_are_of_several_kinds() -> None:
