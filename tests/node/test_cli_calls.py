@@ -162,7 +162,9 @@ def test_run_now_and_its_history(horae: Horae) -> None:
     run = json.loads(horae("job", "run", "beat", "--args", '{"day": 1}', "--idempotency-key", "r").stdout)
     again = json.loads(horae("job", "run", "beat", "--args", '{"day": 1}', "--idempotency-key", "r").stdout)
     assert (run["kind"], run["run_id"]) == ("manual", again["run_id"])
-    assert run["run_id"] in horae("job", "run", "beat", "-o", "table", "--idempotency-key", "r").stdout
+    same = ("job", "run", "beat", "--args", '{"day": 1}', "--idempotency-key", "r")
+    assert run["run_id"] in horae(*same, "-o", "table").stdout
+    horae("job", "run", "beat", "--args", "2", "--idempotency-key", "r", exit_code=1)
     listed = json.loads(horae("run", "list", "beat").stdout)["items"]
     assert [one["run_id"] for one in listed] == [run["run_id"]]
     assert json.loads(horae("run", "show", run["run_id"]).stdout) == listed[0]
