@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,23 +18,45 @@ from node.composition import Node, Surroundings, compose
 from node.config import NodeConfig
 from node.interface import Run, RunState
 from node.runlogs import RunLogs
-from node.service import Identity
+from node.service import Identity, Service
 from statemachine.reader import StateReader
+from statemachine.snapshot import Snapshot
 from statemachine.tables import open_environment
 from tests.node.direct_log import DirectLog
 
 T = TypeVar("T")
 WAIT_S = 10.0
+CONFIG = NodeConfig(node="n1", http="127.0.0.1:8101", raft="127.0.0.1:7101", reconcile_every_s=0.5)
+
+
+class ShiftedClock(SystemClock):
+    """The machine's clocks, some way ahead: what a node sees that was paused for so long."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + round(self.ahead_s * 1000)
+
+    def boottime(self) -> float:
+        return super().boottime() + self.ahead_s
 
 
 @dataclass
 class LiveNode:
-    """A node whose runtime runs."""
+    """A node, the log that it stands on, and its state."""
 
     node: Node
     log: DirectLog
     reader: StateReader
-    task: asyncio.Task[None]
+    clock: ShiftedClock
+
+    @property
+    def service(self) -> Service:
+        return self.node.service
+
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        return self.reader.snapshot()
 
     async def wait_for_runs(self, job_id: str, states: tuple[RunState, ...], count: int) -> list[Run]:
         """The job's runs in these states, newest first, once there are `count` of them."""
@@ -62,28 +85,39 @@ async def wait_until(ask: Callable[[], Awaitable[T | None]]) -> T:
 
 
 @pytest.fixture
-async def live(tmp_path: Path) -> AsyncIterator[LiveNode]:
-    """One node, one real clock; noop and http targets."""
-    config = NodeConfig(node="n1", http="127.0.0.1:8101", raft="127.0.0.1:7101")
+async def idle(tmp_path: Path) -> AsyncIterator[LiveNode]:
+    """A node whose runtime does not run: for its service alone."""
+    async with made_node(tmp_path) as node:
+        yield node
+
+
+@pytest.fixture
+async def live(idle: LiveNode) -> AsyncIterator[LiveNode]:
+    """One node at work, on the real clock; noop and http targets."""
+    task = asyncio.create_task(idle.node.runtime.run())
+    yield idle
+    idle.node.runtime.stop()
+    await task
+
+
+@asynccontextmanager
+async def made_node(directory: Path, config: NodeConfig = CONFIG) -> AsyncIterator[LiveNode]:
     config.validate()
-    environment = open_environment(str(tmp_path / "db"))
-    log = DirectLog(environment, node="n1")
+    environment = open_environment(str(directory / "db"))
+    clock = ShiftedClock()
+    log = DirectLog(environment, node=config.node)
     reader = StateReader(environment)
     executors = build_executors()
     around = Surroundings(
         log=log,
         reader=reader,
         executors=executors,
-        logs=RunLogs(tmp_path / "logs", node="n1"),
-        clock=SystemClock(),
+        logs=RunLogs(directory / "logs", node=config.node),
+        clock=clock,
         random=random.Random(1),
     )
-    identity = Identity(node="n1", cluster_id="c", raft_addresses={"n1": "127.0.0.1:7101"}, tzdata="t")
-    node = compose(config, around, identity, version="0")
-    task = asyncio.create_task(node.runtime.run())
-    yield LiveNode(node=node, log=log, reader=reader, task=task)
-    node.runtime.stop()
-    await task
+    identity = Identity(node=config.node, cluster_id="c", raft_addresses={config.node: config.raft}, tzdata="t")
+    yield LiveNode(node=compose(config, around, identity, version="0"), log=log, reader=reader, clock=clock)
     for executor in executors.values():
         await executor.close()
     environment.close()
