@@ -14,7 +14,7 @@ from aiohttp.web_exceptions import HTTPException
 
 from httpapi.guard import Guard
 from httpapi.problem import MethodNotAllowed, NoSuchPath, Unexpected, problem_response
-from node.interface import HoraeError, Malformed, Overloaded, TooLarge
+from node.interface import HoraeError, Malformed, Overloaded
 
 REQUESTS_MAX = 2_048
 """Requests that are worked on at once; the next one is told to come back (429). Probes and metrics are not counted."""
@@ -36,11 +36,9 @@ def problems() -> Middleware:
         except HTTPException as refusal:
             return _from_aiohttp(request, refusal)
         except (HttpProcessingError, web.RequestPayloadError) as fault:
+            # A body that does not unpack, or whose sender has gone; the latter nobody will read.
             return problem_response(Malformed(f"The body cannot be read: {fault}"), method=request.method)
         except Exception as fault:
-            if isinstance(fault, ConnectionError) and (request.transport is None or request.transport.is_closing()):
-                # The client has gone: nobody to tell, and nothing of ours to mend.
-                return problem_response(Malformed("The connection closed before the request was read."), method="GET")
             return _unexpected(request, fault)
 
     return middleware
@@ -53,8 +51,6 @@ def _from_aiohttp(request: web.Request, refusal: HTTPException) -> web.StreamRes
         return problem_response(error, method=request.method, headers={"Allow": allowed})
     if isinstance(refusal, web.HTTPNotFound):
         return problem_response(NoSuchPath(f"There is nothing at {request.path}."), method=request.method)
-    if isinstance(refusal, web.HTTPRequestEntityTooLarge):
-        return problem_response(TooLarge(), method=request.method)
     return _unexpected(request, refusal)
 
 

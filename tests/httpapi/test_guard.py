@@ -32,7 +32,9 @@ async def test_only_a_node_on_loopback_judges_the_host(twin: Twin, address: str,
         assert (await client.get("/v1/jobs", headers={"Host": host})).status == status
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1", "["])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1", "http://["]
+)
 async def test_a_write_from_another_origin_is_refused(api: TestClient, origin: str) -> None:
     headers = {"Origin": origin}
     for answer in (

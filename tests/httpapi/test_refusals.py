@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import json
@@ -156,6 +157,34 @@ async def test_a_small_body_that_unpacks_over_the_limit_is_refused(api: TestClie
     packed = gzip.compress(b" " * (BODY_BYTES_MAX * 8))
     answer = await api.post("/v1/jobs", data=packed, headers=JSON | {"Content-Encoding": "gzip"})
     await problem_of(answer, 413)
+
+
+async def test_a_body_that_does_not_unpack_is_malformed(api: TestClient) -> None:
+    answer = await api.post("/v1/jobs", data=b"no gzip", headers=JSON | {"Content-Encoding": "gzip"})
+    await problem_of(answer, 400)
+
+
+async def test_a_body_that_does_not_arrive_is_given_up(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("httpapi.parsing.BODY_TIMEOUT_S", 0.02)
+    never = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"{"
+        await never.wait()
+
+    await problem_of(await api.post("/v1/jobs", data=slow(), headers=JSON), 408)
+
+
+async def test_a_client_that_leaves_is_no_error_of_ours(twin_api: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    _, writer = await asyncio.open_connection(twin_api.host, twin_api.port)
+    writer.write(b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+    writer.write(b"Content-Length: 100\r\n\r\n{")
+    await writer.drain()
+    await twin_api.get("/healthz")
+    writer.close()
+    await writer.wait_closed()
+    await twin_api.get("/healthz")
+    assert caplog.records == []
 
 
 async def test_a_body_at_the_limit_is_read(api: TestClient) -> None:
