@@ -33,6 +33,8 @@ class StateReader:
         except lmdb.Error as error:
             raise StateMissing(f"no state in {source}") from error
         self._tables: dict[int, Tables] = {}
+        with self.snapshot():
+            pass  # opens the tables now: later, a write transaction may be in the way
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from statemachine import tables
+from statemachine.keys import U64
+from statemachine.machine import Machine
+from statemachine.reader import StateMissing, StateReader
+from statemachine.tables import open_environment
+from tests.statemachine.driver import Driver
+
+ROOT = Path(__file__).resolve().parents[2]
+
+READ = """
+import sys
+from statemachine.reader import StateReader
+reader = StateReader(sys.argv[1])
+for line in sys.stdin:
+    with reader.snapshot() as snapshot:
+        print(snapshot.applied_index(), snapshot.digest(), flush=True)
+reader.close()
+"""
+
+
+@pytest.mark.slow
+def test_another_process_reads_what_was_committed(driver: Driver, tmp_path: Path) -> None:
+    """The node process beside the log process: many readers, one writer, the same map size."""
+    command = [sys.executable, "-c", READ, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for index, job_id in enumerate("ABC", 1):
+            driver.put(job_id)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline().split() == [str(index), driver.digest()]
+        process.stdin.close()
+        assert process.wait(10) == 0
+
+
+def test_a_snapshot_stands_still(driver: Driver) -> None:
+    driver.put("A")
+    with driver.snapshot() as snapshot:
+        driver.put("B")
+        assert snapshot.applied_index() == 1
+        assert [job.job_id for job in snapshot.jobs()] == ["A"]
+    with driver.snapshot() as snapshot:
+        assert snapshot.applied_index() == 2
+
+
+def test_what_is_not_committed_is_not_seen(driver: Driver) -> None:
+    with driver.environment.begin(write=True) as transaction:
+        driver.machine.apply(transaction, index=1, proposal=None)
+        with driver.snapshot() as snapshot:
+            assert snapshot.applied_index() == 0
+
+
+def test_a_reader_opens_a_path_itself_and_closes_it(tmp_path: Path) -> None:
+    environment = open_environment(str(tmp_path))
+    Machine(environment)
+    environment.close()
+    reader = StateReader(str(tmp_path))
+    with reader.snapshot() as snapshot:
+        assert snapshot.applied_index() == 0
+    reader.close()
+    open_environment(str(tmp_path)).close()
+
+
+def test_a_borrowed_environment_stays_open(driver: Driver) -> None:
+    StateReader(driver.environment).close()
+    assert driver.put().code == "ok"
+
+
+def test_a_directory_without_a_state_is_said_to_be_one(tmp_path: Path) -> None:
+    with pytest.raises(StateMissing):
+        StateReader(str(tmp_path / "missing"))
+    environment = open_environment(str(tmp_path))
+    with pytest.raises(StateMissing):
+        StateReader(environment)
+    environment.close()
+    with pytest.raises(StateMissing):
+        StateReader(str(tmp_path))
+
+
+def test_readers_follow_the_generation(driver: Driver) -> None:
+    """A snapshot from another node becomes the state by one write: a reader that began before sees the old one."""
+    driver.put("A")
+    with driver.environment.begin(write=True) as transaction:
+        meta = driver.environment.open_db(b"state/meta", txn=transaction)
+        for name in tables.TABLE_NAMES:
+            driver.environment.open_db(f"state/00000002/{name}".encode(), txn=transaction)
+    with driver.snapshot() as before:
+        with driver.environment.begin(write=True) as transaction:
+            transaction.put(b"generation", U64.pack(2), db=meta)
+        assert before.applied_index() == 1
+    with driver.snapshot() as snapshot:
+        assert snapshot.applied_index() == 0
+        assert snapshot.jobs() == []
+    assert Machine(driver.environment).tables != driver.machine.tables
