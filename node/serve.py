@@ -15,7 +15,6 @@ import logging
 import random
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
@@ -72,7 +71,7 @@ def run_node(settings: ServeSettings) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))
     except StartError as error:
-        print(f"horae: {error}", file=sys.stderr)
+        logger.critical("%s", error)
         return 1
     except Exception:
         logger.critical("node %s is broken and ends", settings.node_id, exc_info=True)
@@ -99,7 +98,7 @@ async def _work(node: Node, log: LogClient) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.runtime.stop)
-    work = asyncio.ensure_future(node.runtime.run())
+    work = asyncio.create_task(node.runtime.run())
     loop.set_exception_handler(lambda _, context: _break(work, context))
     try:
         await asyncio.wait((work, log.closed), return_when=asyncio.FIRST_COMPLETED)
@@ -114,7 +113,7 @@ async def _work(node: Node, log: LogClient) -> None:
             await work
 
 
-def _break(work: asyncio.Future[None], context: dict[str, object]) -> None:
+def _break(work: asyncio.Task[None], context: dict[str, object]) -> None:
     """An error that nobody catches is a broken invariant: better a node that restarts than one that limps."""
     logger.critical("unhandled: %s", context.get("message"), exc_info=_error_of(context))
     work.cancel()

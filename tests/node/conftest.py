@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,30 +58,35 @@ class LiveNode:
     def snapshot(self) -> AbstractContextManager[Snapshot]:
         return self.reader.snapshot()
 
+    async def wait_until(self, ask: Callable[[], T | None]) -> T:
+        """The first answer that is not None; asked again whenever the log has moved."""
+        async with asyncio.timeout(WAIT_S):
+            while (answer := ask()) is None:
+                await self.log.wait_applied()
+        return answer
+
     async def wait_for_runs(self, job_id: str, states: tuple[RunState, ...], count: int) -> list[Run]:
         """The job's runs in these states, newest first, once there are `count` of them."""
 
-        async def enough() -> list[Run] | None:
-            with self.reader.snapshot() as snapshot:
+        def enough() -> list[Run] | None:
+            with self.snapshot() as snapshot:
                 items = snapshot.runs_of_job(job_id, states, limit=500).items
             return items if len(items) >= count else None
 
-        return await wait_until(enough)
+        return await self.wait_until(enough)
+
+    async def wait_for_run(self, run: Run, *states: RunState) -> Run:
+        """The run, once it is in one of these states."""
+
+        def there() -> Run | None:
+            with self.snapshot() as snapshot:
+                found = snapshot.run(run.run_id)
+            return found if found is not None and found.state in states else None
+
+        return await self.wait_until(there)
 
     async def wait_for_session(self) -> int:
-        async def session() -> int | None:
-            return self.node.runtime.worker.session
-
-        return await wait_until(session)
-
-
-async def wait_until(ask: Callable[[], Awaitable[T | None]]) -> T:
-    async with asyncio.timeout(WAIT_S):
-        while True:
-            answer = await ask()
-            if answer is not None:
-                return answer
-            await asyncio.sleep(0.005)
+        return await self.wait_until(lambda: self.node.runtime.worker.session)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ class DirectLog:
         self.cut: LogError | None = None
         self.events_lost = False
         self.commands: list[bytes] = []
+        self._applied = asyncio.Event()
         self._seq = 0
         self._listeners: dict[str, list[EventListener]] = {}
         self._status_listeners: list[StatusListener] = []
@@ -72,7 +73,13 @@ class DirectLog:
             for topic, bodies in topics.items():
                 for listener in self._listeners.get(topic, []):
                     listener(self.index, bodies)
+        self._applied.set()
         return applied.replies
+
+    async def wait_applied(self) -> None:
+        """Until something more is applied."""
+        self._applied.clear()
+        await self._applied.wait()
 
     async def read_barrier(self, *, timeout_s: float = 5.0) -> int:
         await asyncio.sleep(0)

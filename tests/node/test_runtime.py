@@ -11,13 +11,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from node.admission import admit
-from node.interface import AttemptOutcome, HttpTarget, JobDraft, NoopTarget, NotFound, Run, RunState
+from node.interface import AttemptOutcome, HttpTarget, JobDraft, NoopTarget, NotFound, RunState
 from node.work import rfc3339
 from raftlog.errors import OutcomeUnknown
 from statemachine.codec import decode_command, encode_command
 from statemachine.commands import ExpireSession, Finish, Fire, PutJob, RenewSession
 from statemachine.records import FINAL_STATES
-from tests.node.conftest import LiveNode, wait_until
+from tests.node.conftest import LiveNode
 
 pytestmark = pytest.mark.slow
 
@@ -29,12 +29,14 @@ class Sink:
         self.status = 200
         self.headers: dict[str, str] = {}
         self.seen: list[dict[str, str]] = []
+        self.arrived = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.url = ""
 
     async def handle(self, request: web.Request) -> web.Response:
         self.seen.append(dict(request.headers))
+        self.arrived.set()
         await request.read()
         await self.may_answer.wait()
         return web.Response(status=self.status, headers=self.headers, text="done")
@@ -55,15 +57,6 @@ async def sink() -> AsyncIterator[Sink]:
         made.may_answer.set()
 
 
-async def wait_for(live: LiveNode, run: Run, *states: RunState) -> Run:
-    async def there() -> Run | None:
-        with live.snapshot() as snapshot:
-            found = snapshot.run(run.run_id)
-        return found if found is not None and found.state in states else None
-
-    return await wait_until(there)
-
-
 async def test_a_job_of_every_second_runs_at_its_ticks(live: LiveNode) -> None:
     created = await live.service.create_job(JobDraft(name="a", schedule="@every 1s", target=NoopTarget()))
     runs = await live.wait_for_runs(created.job_id, (RunState.SUCCEEDED,), 3)
@@ -78,7 +71,7 @@ async def test_a_job_of_every_second_runs_at_its_ticks(live: LiveNode) -> None:
 
 async def test_the_target_is_told_what_it_needs_to_drop_repeats(live: LiveNode, sink: Sink) -> None:
     created = await live.service.create_job(sink.draft(args={"a": 1}))
-    run = await wait_for(live, await live.service.run_now(created.job_id, args={"a": 2}), RunState.SUCCEEDED)
+    run = await live.wait_for_run(await live.service.run_now(created.job_id, args={"a": 2}), RunState.SUCCEEDED)
     (headers,) = sink.seen
     assert headers["Horae-Run-Id"] == headers["Idempotency-Key"] == run.run_id
     assert headers["Horae-Job-Id"] == run.job_id
@@ -96,7 +89,7 @@ async def test_a_failed_attempt_is_tried_again_after_its_back_off_until_none_is_
 ) -> None:
     sink.status = 500
     created = await live.service.create_job(sink.draft(max_retries=2, backoff_base_s=0.1, backoff_multiplier=1.0))
-    run = await wait_for(live, await live.service.run_now(created.job_id), RunState.DEAD)
+    run = await live.wait_for_run(await live.service.run_now(created.job_id), RunState.DEAD)
     assert [(one.attempt, one.outcome, one.status) for one in run.attempts] == [
         (number, AttemptOutcome.FAILED, 500) for number in (1, 2, 3)
     ]
@@ -108,9 +101,9 @@ async def test_a_failed_attempt_is_tried_again_after_its_back_off_until_none_is_
 async def test_a_retry_after_is_obeyed(live: LiveNode, sink: Sink) -> None:
     sink.status, sink.headers = 503, {"Retry-After": "1"}
     created = await live.service.create_job(sink.draft(backoff_base_s=0.0))
-    run = await wait_for(live, await live.service.run_now(created.job_id), RunState.RETRYING)
+    run = await live.wait_for_run(await live.service.run_now(created.job_id), RunState.RETRYING)
     sink.status = 200
-    run = await wait_for(live, run, RunState.SUCCEEDED)
+    run = await live.wait_for_run(run, RunState.SUCCEEDED)
     first, second = run.attempts
     assert second.started_ms - first.finished_ms >= 1000
 
@@ -118,9 +111,9 @@ async def test_a_retry_after_is_obeyed(live: LiveNode, sink: Sink) -> None:
 async def test_an_attempt_that_lasts_is_shown_as_running_and_a_timeout_kills_it(live: LiveNode, sink: Sink) -> None:
     sink.may_answer.clear()
     created = await live.service.create_job(sink.draft(timeout_s=1.5, max_retries=0))
-    run = await wait_for(live, await live.service.run_now(created.job_id), RunState.RUNNING)
+    run = await live.wait_for_run(await live.service.run_now(created.job_id), RunState.RUNNING)
     assert run.started_ms is not None
-    run = await wait_for(live, run, RunState.DEAD)
+    run = await live.wait_for_run(run, RunState.DEAD)
     assert run.attempts[0].outcome is AttemptOutcome.TIMED_OUT
 
 
@@ -129,7 +122,8 @@ async def test_after_a_delete_was_answered_nothing_of_the_job_starts(live: LiveN
     await live.wait_for_runs(created.job_id, (RunState.SUCCEEDED,), 1)
     await live.service.delete_job(created.job_id)
     seen = len(sink.seen)
-    await asyncio.sleep(1.2)
+    other = await live.service.create_job(JobDraft(name="b", schedule="@every 1s", target=NoopTarget()))
+    await live.wait_for_runs(other.job_id, (RunState.SUCCEEDED,), 2)
     assert len(sink.seen) == seen
     page = await live.service.runs_of_job(created.job_id)
     assert {run.state for run in page.items} == {RunState.SUCCEEDED, RunState.SKIPPED}
@@ -162,7 +156,7 @@ async def test_a_node_that_was_paused_reopens_and_the_results_it_still_reports_a
     sink.may_answer.clear()
     created = await live.service.create_job(sink.draft())
     run = await live.service.run_now(created.job_id)
-    await wait_until(lambda: seen_one(sink))
+    await sink.arrived.wait()
     with live.snapshot() as snapshot:
         session = snapshot.session("n1")
     assert session is not None
@@ -175,15 +169,11 @@ async def test_a_node_that_was_paused_reopens_and_the_results_it_still_reports_a
     live.log.events_lost = False
     live.clock.ahead_s = 30.0
     sink.may_answer.set()
-    run = await wait_for(live, run, RunState.SUCCEEDED)
+    run = await live.wait_for_run(run, RunState.SUCCEEDED)
     assert [one.outcome for one in run.attempts] == [AttemptOutcome.LOST, AttemptOutcome.SUCCEEDED]
     assert run.token == 2
     with live.snapshot() as snapshot:
         assert snapshot.counters().fenced_writes == 1
-
-
-async def seen_one(sink: Sink) -> bool | None:
-    return True if sink.seen else None
 
 
 async def test_claims_whose_events_were_lost_are_found_in_the_state(live: LiveNode) -> None:
@@ -191,14 +181,14 @@ async def test_claims_whose_events_were_lost_are_found_in_the_state(live: LiveNo
     live.log.events_lost = True
     created = await live.service.create_job(JobDraft(name="a", schedule="@every 1h", target=NoopTarget()))
     run = await live.service.run_now(created.job_id)
-    assert (await wait_for(live, run, RunState.SUCCEEDED)).attempt == 1
+    assert (await live.wait_for_run(run, RunState.SUCCEEDED)).attempt == 1
 
 
 async def test_lost_answers_make_no_second_run(live: LiveNode) -> None:
     await live.wait_for_session()
     created = await live.service.create_job(JobDraft(name="a", schedule="@every 1s", target=NoopTarget()))
     live.log.lose_answers = OutcomeUnknown("lost")
-    await asyncio.sleep(1.5)
+    await live.wait_for_runs(created.job_id, (RunState.SUCCEEDED,), 2)
     live.log.lose_answers = None
     runs = await live.wait_for_runs(created.job_id, (RunState.SUCCEEDED,), 4)
     assert all(len(run.attempts) == 1 for run in runs)
@@ -213,11 +203,11 @@ async def test_a_burst_of_noops_starts_together(live: LiveNode) -> None:
     jobs = [admit(draft, job_id=f"J{number}", now_ms=now_ms) for number, draft in enumerate(drafts)]
     live.log.apply([encode_command(PutJob(now_ms=now_ms, job=job)) for job in jobs])
 
-    async def all_done() -> bool | None:
+    def all_done() -> bool | None:
         with live.snapshot() as snapshot:
             return True if snapshot.counters().runs_succeeded == 100 else None
 
-    await wait_until(all_done)
+    await live.wait_until(all_done)
     fires = [command for command in map(decode_command, live.log.commands) if isinstance(command, Fire)]
     assert sum(len(fire.items) for fire in fires) == 100
     finishes = [command for command in map(decode_command, live.log.commands) if isinstance(command, Finish)]
@@ -231,20 +221,20 @@ async def test_leaving_gives_everything_back_and_ends_the_session(live: LiveNode
     ahead = await live.service.create_job(JobDraft(name="b", schedule="@every 3s", target=NoopTarget()))
     created = await live.service.create_job(sink.draft())
     held = await live.service.run_now(created.job_id)
-    await wait_until(lambda: seen_one(sink))
+    await sink.arrived.wait()
     await live.wait_for_runs(ahead.job_id, (RunState.CLAIMED,), 1)
     live.node.runtime.stop()
     assert live.service.ready() == "this node is leaving"
     asyncio.get_running_loop().call_later(0.3, sink.may_answer.set)
-    run = await wait_for(live, held, *FINAL_STATES)
+    run = await live.wait_for_run(held, *FINAL_STATES)
     assert run.state is RunState.SUCCEEDED, "what was running may end"
 
-    async def ended() -> bool | None:
+    def ended() -> bool | None:
         with live.snapshot() as snapshot:
             session = snapshot.session("n1")
         return True if session is not None and not session.live else None
 
-    await wait_until(ended)
+    await live.wait_until(ended)
     with live.snapshot() as snapshot:
         states = {run.state for run in snapshot.runs_of_job(ahead.job_id, limit=100).items}
     assert RunState.CLAIMED not in states and RunState.QUEUED in states

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from node.interface import (
@@ -133,7 +131,7 @@ async def test_runs_are_listed_newest_first_by_page_state_and_time(idle: LiveNod
     runs = []
     for _ in range(3):
         runs.append(await idle.service.run_now(created.job_id))
-        await asyncio.sleep(0.002)
+        idle.clock.ahead_s += 1
     first = await idle.service.runs_of_job(created.job_id, limit=2)
     second = await idle.service.runs_of_job(created.job_id, limit=2, cursor=first.next_cursor)
     assert [run.run_id for run in (*first.items, *second.items)] == [run.run_id for run in reversed(runs)]
