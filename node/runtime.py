@@ -107,7 +107,7 @@ class Runtime:
                 group.create_task(loop)
                 for loop in (
                     self.worker.run(),
-                    self.worker.reconcile_forever(),
+                    self.worker.reconciliation.run(),
                     self._ticks.run(),
                     self._duties.run(),
                     self.probe.run(),

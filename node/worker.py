@@ -17,22 +17,24 @@ from node.clock import Clock
 from node.config import NodeConfig
 from node.metrics import Metrics
 from node.outcomes import finish_of, keep_output
+from node.reconciliation import Reconciliation
 from node.reporter import Report, Reporter
 from node.runlogs import RunLogs
 from node.session_calls import SessionCalls
 from node.sessions import Drain, Ended, KillAll, Open, Renew, SessionEvent, SessionKeeper
 from node.timers import Claimed, ClaimKey, Finished, Lapsed, Leaving, Reconciled, ReleaseTimers, Superseded, TimerEvent
-from node.views import ClaimsView, StateSource
+from node.views import StateSource
 from node.wakeup import Wakeup
 from node.work import Work, WorkSource
 from raftlog.interface import Log
 from statemachine.commands import AnyReply, Finish, RunClaimed, Start, Withdraw
-from statemachine.records import Run, SkipReason
+from statemachine.records import SkipReason
 
-RECONCILE_SLICE_MAX = 2_000
-"""Claims read from the state between two turns of the loop."""
-RECONCILE_REST = 50
-"""A reconciliation that took t seconds is followed by at least so many times t of rest."""
+DRAINING_TOLD_S = 1.0
+HANDED_OVER_S = 1.0
+HANDED_OVER_POLL_S = 0.02
+"""How long a leaving node waits for the cluster to know, and for its buckets to be others': both usually take a part
+of it, and neither must keep it from leaving."""
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +79,9 @@ class Worker:
         self._session_events: list[SessionEvent] = []
         self._timer_events: list[TimerEvent] = []
         self._wakeup = Wakeup()
-        self._reconcile_wakeup = Wakeup()
+        self.reconciliation = Reconciliation(
+            config=config, source=source, clock=clock, timers=self._timers, tell=self._on_reconciled
+        )
         self._left = False
 
     # --- what happens around the worker ------------------------------------------------------------------------------
@@ -106,6 +110,10 @@ class Worker:
 
     def on_session_ended(self, incarnation: int) -> None:
         self.on_session_event(Ended(incarnation=incarnation))
+
+    def _on_reconciled(self, event: Reconciled) -> None:
+        self._timer_events.append(event)
+        self._wakeup.wake()
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
@@ -153,7 +161,7 @@ class Worker:
         if self._keeper.incarnation is not None and self._keeper.incarnation != self._timers.session:
             self._timers.open(self._keeper.incarnation)
             logger.info("session %d is open", self._keeper.incarnation)
-            self._reconcile_wakeup.wake()
+            self.reconciliation.wake()
 
     def _take(self, claims: Sequence[RunClaimed]) -> None:
         if not claims:
@@ -218,43 +226,14 @@ class Worker:
         if isinstance(report, Finish | Withdraw):
             self._timer_events.append(Finished(key=ClaimKey(report.run_id, report.token)))
 
-    # --- reconciliation with the state -------------------------------------------------------------------------------
-
-    async def reconcile_forever(self) -> None:
-        """Until cancelled: compare the claims held here with those in the state, now and then and when asked to."""
-        rest_s = 0.0
-        while True:
-            await self._reconcile_wakeup.sleep(max(self._config.reconcile_every_s, rest_s))
-            began_s = self._clock.monotonic()
-            await self._reconcile()
-            rest_s = RECONCILE_REST * (self._clock.monotonic() - began_s)
-
-    async def _reconcile(self) -> None:
-        session = self._timers.session
-        if session is None:
-            return
-        with self._source.view() as view:
-            index = view.applied_index
-            shown: set[ClaimKey] = set()
-            unknown: list[RunClaimed] = []
-            for number, (run_id, token) in enumerate(view.claims_of(self._config.node, session), start=1):
-                key = ClaimKey(run_id, token)
-                shown.add(key)
-                if not self._timers.knows(key):
-                    unknown.extend(_claims_of_run(view, key))
-                if number % RECONCILE_SLICE_MAX == 0:
-                    await asyncio.sleep(0)
-        if session == self._timers.session:
-            self._timer_events.append(Reconciled(index=index, shown=shown, unknown=unknown))
-            self._wakeup.wake()
-
     # --- leaving -----------------------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
         """Take nothing more, let running attempts end, give back the rest, end the session. Takes `drain_s` at most."""
         deadline_s = self._clock.monotonic() + self._config.drain_s
         self.on_session_event(Drain())
-        await self._calls.wait_draining(timeout_s=1.0)
+        await self._calls.wait_draining(timeout_s=DRAINING_TOLD_S)
+        await self._wait_handed_over()
         self._timer_events.append(Leaving())
         self._withdraw([work.claim for work in self.attempts.give_up(lambda work: True)], None)
         # At once: the withdrawals must be under way before the session is ended below.
@@ -268,6 +247,16 @@ class Worker:
             left_s = max(deadline_s - self._clock.monotonic(), 0.1)
             await self._calls.leave(self._keeper.incarnation, self._keeper.renewal, timeout_s=left_s)
 
+    async def _wait_handed_over(self) -> None:
+        """Until this node owns no bucket, if there is another that could."""
+        deadline_s = self._clock.monotonic() + HANDED_OVER_S
+        while self._clock.monotonic() < deadline_s:
+            with self._source.view() as view:
+                takers = [one for one in view.sessions() if one.live and not one.draining]
+                if not takers or not view.owned_buckets(self._config.node):
+                    return
+            await asyncio.sleep(HANDED_OVER_POLL_S)
+
     def stop(self) -> None:
         self._reporter.stop()
 
@@ -276,25 +265,3 @@ def _drained(events: list[T]) -> list[T]:
     taken = events[:]
     events.clear()
     return taken
-
-
-def _claims_of_run(view: ClaimsView, key: ClaimKey) -> Iterable[RunClaimed]:
-    """The event that the claim was handed out with, as the run shows it."""
-    run = view.run(key.run_id)
-    return [_claim_of(run)] if run is not None and run.token == key.token else []
-
-
-def _claim_of(run: Run) -> RunClaimed:
-    assert run.session is not None
-    return RunClaimed(
-        run_id=run.run_id,
-        job_id=run.job_id,
-        job_version=run.job_version,
-        session=run.session,
-        token=run.token,
-        attempt=run.attempt,
-        attempts_max=run.attempts_max,
-        priority=run.priority,
-        due_ms=run.due_ms,
-        release_ms=run.release_ms,
-    )
