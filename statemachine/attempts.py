@@ -10,11 +10,11 @@ from typing import Any
 
 from statemachine.commands import Finish, PlainReply, Reply, Start, Withdraw
 from statemachine.fire import SKIP_REASONS
-from statemachine.lifecycle import change, reason_word, skip
+from statemachine.lifecycle import allows, change, reason_word, skip
 from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX
 from statemachine.records import Attempt, AttemptOutcome, Run, RunState
 from statemachine.ticks import tell_owner
-from statemachine.transitions import TRANSITIONS, Move
+from statemachine.transitions import Move
 from statemachine.work import Work
 
 OK = PlainReply()
@@ -72,15 +72,14 @@ def lose(work: Work, run: Run) -> None:
     """Take a claim back from a session that has ended (DESIGN §3: lost uses an attempt; one that was still ahead of its
     time cannot have started, and uses none)."""
     if run.state is RunState.CLAIMED and run.release_ms > work.now_ms:
-        moved = change(work, run, Move.LOSE, **_UNCLAIMED)
+        change(work, run, Move.LOSE, **_UNCLAIMED)
     elif run.attempt < run.attempts_max:
         work.count("attempts_retried")
         fields = _UNCLAIMED | {"attempt": run.attempt + 1, "attempts": _attempts_with(run, _lost_attempt(work, run))}
-        moved = change(work, run, Move.LOSE, **fields)
+        change(work, run, Move.LOSE, **fields)
     else:
         attempts = _attempts_with(run, _lost_attempt(work, run))
-        moved = change(work, run, Move.EXHAUST, reason="lost", attempts=attempts, finished_ms=work.now_ms)
-    assert moved is not None, "a claim's run must be held"
+        change(work, run, Move.EXHAUST, reason="lost", attempts=attempts, finished_ms=work.now_ms)
 
 
 _UNCLAIMED: dict[str, Any] = {
@@ -100,7 +99,7 @@ def _held_run(work: Work, command: Start | Finish | Withdraw, move: Move) -> Run
     if run.token != command.token or _is_claim_lapsed(run):
         work.count("fenced_writes")
         return PlainReply(code="fenced")
-    if (run.state, move) not in TRANSITIONS:
+    if not allows(run, move):
         return PlainReply(code="illegal_state", detail=run.state.value)
     return run
 

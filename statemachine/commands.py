@@ -77,11 +77,15 @@ class DeleteJob(Command, frozen=True, kw_only=True, tag="delete_job"):
 
 class RunNow(Command, frozen=True, kw_only=True, tag="run_now"):
     """Make a manual run, due now. Repeating (job, now_ms, nonce) answers the same run. `nonce` is made of letters,
-    digits, '_' and '-'. Overlap is judged at once: the run may be made as skipped(overlap)."""
+    digits, '_' and '-'. Overlap is judged at once: the run may be made as skipped(overlap). An idempotency key
+    (scoped to the job's team) with the same body digest answers the first run again (`existing`); with another digest
+    it is refused (`idempotency_conflict`)."""
 
     job_id: JobId
     nonce: str
     args: Annotated[bytes, Meta(max_length=ARGS_BYTES_MAX)] | None = None
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=IDEMPOTENCY_KEY_LENGTH_MAX)] | None = None
+    body_digest: Annotated[bytes, Meta(max_length=DIGEST_BYTES_MAX)] = b""
 
 
 class FireRun(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
@@ -240,6 +244,8 @@ class JobReply(Reply, frozen=True, kw_only=True, tag="job"):
 
 
 class RunReply(Reply, frozen=True, kw_only=True, tag="run"):
+    """code: ok | existing | idempotency_conflict."""
+
     run_id: str | None = None
 
 

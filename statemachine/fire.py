@@ -86,9 +86,8 @@ def _maybe_rearm(work: Work, before: Run, run: Run) -> None:
     fields = msgspec.structs.asdict(run) | {"token": before.token}
     state = fields.pop("state")
     rearmed = change(work, before, Move.REARM, **fields)
-    assert rearmed is not None, "only a skipped run has this reason"
     if state is RunState.QUEUED:
-        assert change(work, rearmed, Move.RELEASE)
+        change(work, rearmed, Move.RELEASE)
 
 
 def _make_skip(work: Work, job: Job, ticks: FireSkip) -> None:

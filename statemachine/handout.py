@@ -74,7 +74,7 @@ class _HandOut:
                 return None
             self._left -= 1
             if is_superseded(self._work, run):
-                assert skip(self._work, run, SkipReason.SUPERSEDED.value)
+                skip(self._work, run, SkipReason.SUPERSEDED.value)
                 continue
             node = self._node_for(run)
             if node is None:
@@ -126,7 +126,6 @@ def claim(work: Work, run: Run, node: str) -> None:
         ahead=run.release_ms > work.now_ms,
         claimed_ms=work.now_ms,
     )
-    assert claimed is not None, "a waiting run must be queued"
     work.emit(node, _told(claimed, session.incarnation))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from statemachine.codec import decode_idempotency, encode
+from statemachine.codec import encode
 from statemachine.commands import DeleteJob, JobDeleted, JobReply, JobUpdated, PutJob
 from statemachine.definition import flaw_of
-from statemachine.keys import U64, archive_key, pair_key, team_prefix
-from statemachine.limits import IDEMPOTENCY_KEPT_MS, IDEMPOTENCY_PRUNE_MAX, JOB_VERSIONS_KEPT_MAX
+from statemachine.idempotency import entry_of, remember
+from statemachine.keys import archive_key, pair_key, team_prefix
+from statemachine.limits import JOB_VERSIONS_KEPT_MAX
 from statemachine.records import IdempotencyEntry, Job
 from statemachine.release import mark_active_runs
 from statemachine.ticks import last_version, leave_tick, next_tick, stand_at, tell_owner
@@ -105,12 +106,9 @@ def _is_name_taken(work: Work, job: Job) -> bool:
     return work.transaction.get(pair_key(job.name, job.team), db=work.tables.job_names) is not None
 
 
-# --- idempotency keys
-
-
 def _repeated(work: Work, command: PutJob) -> JobReply | None:
     """The answer to an idempotency key that was used before."""
-    entry = _entry_of(work, command)
+    entry = entry_of(work, command.job.team, command.idempotency_key, command.now_ms)
     if entry is None:
         return None
     if entry.digest != command.body_digest:
@@ -122,41 +120,6 @@ def _repeated(work: Work, command: PutJob) -> JobReply | None:
     return JobReply(code="existing", job_id=job.job_id, version=job.version, next_ms=next_ms)
 
 
-def _entry_of(work: Work, command: PutJob) -> IdempotencyEntry | None:
-    if command.idempotency_key is None:
-        return None
-    key = pair_key(command.job.team, command.idempotency_key)
-    value = work.transaction.get(key, db=work.tables.idempotency)
-    if value is None:
-        return None
-    entry = decode_idempotency(value)
-    return entry if entry.created_ms + IDEMPOTENCY_KEPT_MS > command.now_ms else None
-
-
 def _remember(work: Work, command: PutJob) -> None:
-    """Keep the key for seven days; later PutJobs remove what is older."""
-    if command.idempotency_key is None:
-        return
-    _prune(work, command.now_ms)
-    key = pair_key(command.job.team, command.idempotency_key)
-    before = work.transaction.get(key, db=work.tables.idempotency)
-    if before is not None:
-        # Outdated, else it had answered. Its row of times must go, or pruning it would take the new entry along.
-        time_key = U64.pack(decode_idempotency(before).created_ms) + key
-        work.transaction.delete(time_key, db=work.tables.idempotency_times)
     entry = IdempotencyEntry(digest=command.body_digest, job_id=command.job.job_id, created_ms=command.now_ms)
-    work.transaction.put(key, encode(entry), db=work.tables.idempotency)
-    work.transaction.put(U64.pack(command.now_ms) + key, b"", db=work.tables.idempotency_times)
-
-
-def _prune(work: Work, now_ms: int) -> None:
-    for _ in range(IDEMPOTENCY_PRUNE_MAX):
-        cursor = work.transaction.cursor(db=work.tables.idempotency_times)
-        if not cursor.first():
-            return
-        time_key = cursor.key()
-        created_ms = U64.unpack_from(time_key)[0]
-        if created_ms + IDEMPOTENCY_KEPT_MS > now_ms:
-            return
-        cursor.delete()
-        work.transaction.delete(time_key[U64.size :], db=work.tables.idempotency)
+    remember(work, command.job.team, command.idempotency_key, entry)

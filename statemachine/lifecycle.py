@@ -27,11 +27,15 @@ def create(work: Work, run: Run) -> Run:
     return run
 
 
-def change(work: Work, run: Run, move: Move, **fields: Any) -> Run | None:
-    """Move a run on, setting fields; None (and nothing changed) if its state does not allow the move."""
-    state = TRANSITIONS.get((run.state, move))
-    if state is None:
-        return None
+def allows(run: Run, move: Move) -> bool:
+    """Whether the run's state allows the move; if not, the command that asks for it is refused."""
+    return (run.state, move) in TRANSITIONS
+
+
+def change(work: Work, run: Run, move: Move, **fields: Any) -> Run:
+    """Move a run on, setting fields. Its state must allow the move."""
+    assert (run.state, move) in TRANSITIONS, f"a {run.state} run does not {move}"
+    state = TRANSITIONS[run.state, move]
     new = msgspec.structs.replace(run, state=state, **fields)
     if run.state not in _HELD or state not in _HELD:
         _leave(work, run)
@@ -40,7 +44,7 @@ def change(work: Work, run: Run, move: Move, **fields: Any) -> Run | None:
     return new
 
 
-def skip(work: Work, run: Run, reason: str) -> Run | None:
+def skip(work: Work, run: Run, reason: str) -> Run:
     """End a run that will not be attempted (again)."""
     return change(work, run, Move.SKIP, reason=reason, finished_ms=work.now_ms)
 
@@ -94,10 +98,12 @@ def _leave(work: Work, run: Run) -> None:
     if state is RunState.QUEUED:
         work.waiting.remove(waiting_key(run.priority, run.team, run.release_ms, run.run_id))
     elif state in _HELD:
-        assert work.transaction.delete(claim_key(run), db=work.tables.claims), "a claimed run must stand in claims"
+        found = work.transaction.delete(claim_key(run), db=work.tables.claims)
+        assert found, "a held run must stand in claims"
         _hold(work, run, -1)
     elif state not in FINAL_STATES:
-        assert work.transaction.delete(timer_key(run), db=work.tables.timers), "it must have a timer"
+        found = work.transaction.delete(timer_key(run), db=work.tables.timers)
+        assert found, "a scheduled or retrying run must have its timer"
 
 
 def _hold(work: Work, run: Run, change: int) -> None:

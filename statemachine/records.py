@@ -239,6 +239,8 @@ class IdempotencyEntry(Record, frozen=True, kw_only=True):
     digest: bytes
     job_id: str
     created_ms: int
+    run_id: str | None = None
+    """The key was that of a run-now: the run it made."""
 
 
 class Proposer(Record, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import re
 
 from statemachine.commands import PlainReply, Release, Reply, RunNow, RunReply
 from statemachine.handout import is_superseded
+from statemachine.idempotency import entry_of, remember
 from statemachine.keys import (
     NONCE_PATTERN,
     SEPARATOR,
@@ -17,7 +18,7 @@ from statemachine.keys import (
 )
 from statemachine.lifecycle import activate, change, create, skip
 from statemachine.limits import OVERLAP_SCAN_MAX
-from statemachine.records import FINAL_STATES, Job, Run, RunKind, RunState, SkipReason
+from statemachine.records import FINAL_STATES, IdempotencyEntry, Job, Run, RunKind, RunState, SkipReason
 from statemachine.ticks import rows_before
 from statemachine.transitions import Move
 from statemachine.work import Work
@@ -48,12 +49,22 @@ def run_now(work: Work, command: RunNow) -> Reply:
     job = work.job(command.job_id)
     if job is None:
         return PlainReply(code="unknown_job")
+    entry = entry_of(work, job.team, command.idempotency_key, command.now_ms)
+    if entry is not None:
+        code = "existing" if entry.digest == command.body_digest else "idempotency_conflict"
+        return RunReply(code=code, run_id=entry.run_id)
     run_id = run_id_of(job.job_id, command.now_ms, RunKind.MANUAL, command.nonce)
     if work.run(run_id) is None:
         key = RunKey(command.now_ms, job.job_id, RunKind.MANUAL, command.nonce)
         work.transaction.put(row_key(key), b"", db=work.tables.job_runs)
         _judge(work, create(work, _manual_run(job, run_id, command)))
+        _remember(work, job, run_id, command)
     return RunReply(run_id=run_id)
+
+
+def _remember(work: Work, job: Job, run_id: str, command: RunNow) -> None:
+    made = IdempotencyEntry(digest=command.body_digest, job_id=job.job_id, created_ms=command.now_ms, run_id=run_id)
+    remember(work, job.team, command.idempotency_key, made)
 
 
 def mark_active_runs(work: Work, job: Job) -> None:
@@ -70,7 +81,7 @@ def mark_active_runs(work: Work, job: Job) -> None:
 
 
 def _retry(work: Work, run: Run) -> None:
-    retried = change(
+    change(
         work,
         run,
         Move.RELEASE,
@@ -83,22 +94,21 @@ def _retry(work: Work, run: Run) -> None:
         finished_ms=None,
         retry_at_ms=None,
     )
-    assert retried is not None
 
 
 def _judge(work: Work, run: Run) -> None:
     """Decide what becomes of a run whose time has come."""
     job = work.job(run.job_id)
     if job is None or is_superseded(work, run):
-        assert skip(work, run, SkipReason.SUPERSEDED.value)
+        skip(work, run, SkipReason.SUPERSEDED.value)
         return
     if job.overlap_policy == "skip":
         other = _active_run(work, job)
         if other is not None:
-            assert skip(work, run, f"{SkipReason.OVERLAP.value}: {other}")
+            skip(work, run, f"{SkipReason.OVERLAP.value}: {other}")
             return
         run = activate(work, run)
-    assert change(work, run, Move.RELEASE)
+    change(work, run, Move.RELEASE)
 
 
 def _active_run(work: Work, job: Job) -> str | None:

@@ -63,7 +63,8 @@ def leave_tick(work: Work, job: Job) -> None:
     due_ms = next_tick(work.transaction, work.tables, job)
     if due_ms is not None:
         key = due_key(due_ms, bucket_of(job.job_id), job.job_id)
-        assert work.transaction.delete(key, db=work.tables.due), "a job's next tick must stand in the index"
+        found = work.transaction.delete(key, db=work.tables.due)
+        assert found, "a job's next tick must stand in the index"
 
 
 def tell_owner(work: Work, job_id: str, at_ms: int) -> None:

@@ -47,7 +47,8 @@ class WaitingQueue:
         if place < len(self._fresh) and self._fresh[place] == key:
             del self._fresh[place]
             return
-        assert self._transaction.delete(key, db=self._tables.waiting), "a queued run must wait"
+        found = self._transaction.delete(key, db=self._tables.waiting)
+        assert found, "a queued run must wait"
         self._stored -= 1
 
     def first_from(self, key: bytes) -> bytes | None:
