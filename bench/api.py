@@ -1,4 +1,7 @@
-"""The cluster's API as a client that is in earnest uses it: any node, and again on another one when it cannot say."""
+"""The cluster's API for load and for tests: spread over all nodes, or to one node, with the bare status when that matters.
+
+Not httpapi.client, on purpose: that one stays with the node that answers and turns every failure into an exception.
+"""
 
 from __future__ import annotations
 
