@@ -131,6 +131,8 @@ class Writes:
             job_id=job_id,
             nonce=self._sources.make_id(),
             args=own_args,
+            idempotency_key=idempotency_key,
+            body_digest=blake2b(b"run" + job_id.encode() + b"\0" + (own_args or b""), digest_size=16).digest(),
         )
         reply = await self._propose(command)
         if reply.code == "unknown_job":
