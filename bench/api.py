@@ -1,4 +1,4 @@
-"""The cluster's API for load and for tests: spread over all nodes, or to one node, with the bare status when that matters.
+"""The API for load and for tests: spread over all nodes, or to one of them, with the bare status when that matters.
 
 Not httpapi.client, on purpose: that one stays with the node that answers and turns every failure into an exception.
 """
