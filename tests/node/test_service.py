@@ -126,6 +126,16 @@ async def test_run_now_makes_a_manual_run_with_its_own_args(idle: LiveNode) -> N
         await idle.service.run_now("01JDAAAAAAAAAAAAAAAAAAAAAA")
 
 
+async def test_the_same_key_makes_one_manual_run(idle: LiveNode) -> None:
+    created = await idle.service.create_job(draft())
+    first = await idle.service.run_now(created.job_id, args={"a": 2}, idempotency_key="k")
+    idle.clock.ahead_s = 5
+    assert await idle.service.run_now(created.job_id, args={"a": 2}, idempotency_key="k") == first
+    with pytest.raises(Conflict, match="idempotency key"):
+        await idle.service.run_now(created.job_id, args={"a": 3}, idempotency_key="k")
+    assert (await idle.service.run_now(created.job_id, args={"a": 2})).run_id != first.run_id
+
+
 async def test_runs_are_listed_newest_first_by_page_state_and_time(idle: LiveNode) -> None:
     created = await idle.service.create_job(draft())
     runs = []
