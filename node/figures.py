@@ -17,6 +17,7 @@ OVERDUE_AFTER_MS = 10_000
 
 def figures_of(reader: StateReader, now_ms: Callable[[], int]) -> StateFigures:
     """Read everything from one snapshot."""
+    space = reader.space()
     with reader.snapshot() as snapshot:
         now = now_ms()
         return StateFigures(
@@ -24,6 +25,8 @@ def figures_of(reader: StateReader, now_ms: Callable[[], int]) -> StateFigures:
             queue_depth=dict(enumerate(snapshot.queue_depth())),
             due_not_queued=_due_before(snapshot, now),
             jobs_overdue=_due_before(snapshot, now - OVERDUE_AFTER_MS),
+            lmdb_used_bytes=space.used_bytes,
+            lmdb_map_bytes=space.map_bytes,
         )
 
 

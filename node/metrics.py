@@ -32,7 +32,6 @@ class StateFigures:
     """Ticks whose time is past and that have no run yet (counted up to a limit)."""
     jobs_overdue: int = 0
     """Of those, the ones that are late beyond a failover: something is wrong with them or with the cluster."""
-    skew_s: float | None = None
     lmdb_used_bytes: int = 0
     lmdb_map_bytes: int = 0
 
@@ -116,10 +115,6 @@ def _state(figures: StateFigures) -> Iterable[Metric]:
         ("horae_lmdb_map_bytes", "Bytes that the database may grow to.", figures.lmdb_map_bytes),
     ):
         yield GaugeMetricFamily(name, text, value=value)
-    if figures.skew_s is not None:
-        yield GaugeMetricFamily(
-            "horae_clock_skew_seconds", "This node's clock against the others'.", value=figures.skew_s
-        )
 
 
 def _raft(status: LogStatus) -> Iterable[Metric]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import lmdb
 
@@ -18,6 +18,13 @@ from statemachine.tables import Tables, generation_of, open_environment, open_me
 
 class StateMissing(Exception):
     """There is no state in this directory yet: the log process has to be started first."""
+
+
+class Space(NamedTuple):
+    """Bytes of the file that were ever used (LMDB uses freed pages again, but keeps them), and what it may grow to."""
+
+    used_bytes: int
+    map_bytes: int
 
 
 class StateReader:
@@ -49,6 +56,11 @@ class StateReader:
                     yield Snapshot(transaction, tables)
             if tables is None:
                 self._tables = {generation: open_tables(self._environment, generation)}
+
+    def space(self) -> Space:
+        """How full the environment is, the log's part too."""
+        info, stat = self._environment.info(), self._environment.stat()
+        return Space((info["last_pgno"] + 1) * stat["psize"], info["map_size"])
 
     def close(self) -> None:
         """Close the environment, if this reader opened it."""

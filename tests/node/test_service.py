@@ -220,6 +220,7 @@ async def test_metrics_have_the_names_of_the_contract(idle: LiveNode) -> None:
         "horae_fenced_writes_total 0.0",
         "horae_lease_expired_total 0.0",
         "horae_raft_leader 1.0",
+        "horae_lmdb_map_bytes 6.8719476736e+10",
         "horae_raft_applied_index 1.0",
         "# TYPE horae_run_start_delay_seconds histogram",
         'horae_running{kind="noop"} 0.0',

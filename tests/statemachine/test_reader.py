@@ -100,3 +100,11 @@ def test_readers_follow_the_generation(driver: Driver) -> None:
         assert snapshot.applied_index() == 0
         assert snapshot.jobs() == []
     assert Machine(driver.environment).tables != driver.machine.tables
+
+
+def test_a_reader_says_how_full_the_environment_is(driver: Driver) -> None:
+    before = driver.reader.space()
+    for number in range(50):
+        driver.put(f"J{number}", args=b"x" * 4000)
+    after = driver.reader.space()
+    assert before.used_bytes + 50 * 4000 < after.used_bytes < after.map_bytes == before.map_bytes
