@@ -114,6 +114,10 @@ class Driver:
     def open(self, node: str = "n1", incarnation: int = 1, *, slots: int = 10, ahead: int = 10, **fields: Any) -> Any:
         return self.apply(open_session(node, incarnation, slots=slots, ahead=ahead, **fields)).reply
 
+    def open_more(self, node: str, *, slots: int = 10, now_ms: int = NOW_MS) -> Outcome:
+        """A session that takes due runs only."""
+        return self.apply(open_session(node, 1, now_ms=now_ms, slots=slots, ahead=0))
+
     def own_all(self, node: str = "n1", epoch: int = 0) -> None:
         moves = tuple(BucketMove(bucket=bucket, expected_epoch=epoch, node=node) for bucket in range(BUCKETS))
         self.apply(AssignBuckets(now_ms=NOW_MS, moves=moves))

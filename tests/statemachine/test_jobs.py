@@ -1,0 +1,236 @@
+"""Definitions: limits, idempotency keys, and what a change does to runs that exist."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from statemachine import limits
+from statemachine.commands import DeleteJob, DueChanged, JobUpdated, PutJob, Release, RunNow
+from statemachine.definition import flaw_of
+from statemachine.keys import run_id_of
+from statemachine.limits import IDEMPOTENCY_KEPT_MS
+from statemachine.records import HttpTarget, RunKind, RunState
+from tests.statemachine.driver import NOW_MS, Driver, a_job, fire, put_job, tick
+
+SECOND = 1000
+
+
+def http(**fields: Any) -> HttpTarget:
+    return HttpTarget(**({"url": "http://a/"} | fields))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("job_id", ""),
+        ("job_id", "A" * (limits.JOB_ID_LENGTH_MAX + 1)),
+        ("job_id", "a-b"),
+        ("job_id", "a\n"),
+        ("job_id", "é"),
+        ("name", ""),
+        ("name", "x" * (limits.NAME_LENGTH_MAX + 1)),
+        ("name", "a\0b"),
+        ("team", ""),
+        ("team", "x" * (limits.TEAM_LENGTH_MAX + 1)),
+        ("team", "a\0b"),
+        ("expressions", ("* * * * *",) * (limits.EXPRESSIONS_MAX + 1)),
+        ("expressions", ("*" * (limits.EXPRESSION_LENGTH_MAX + 1),)),
+        ("tz", "x" * (limits.WORD_LENGTH_MAX + 1)),
+        ("target", http(url="x" * (limits.URL_LENGTH_MAX + 1))),
+        ("target", http(method="x" * (limits.WORD_LENGTH_MAX + 1))),
+        ("target", http(headers={str(number): "" for number in range(limits.HEADERS_MAX + 1)})),
+        ("target", http(headers={"a": "x" * (limits.HEADER_LENGTH_MAX + 1)})),
+        ("target", http(headers={"x" * (limits.HEADER_LENGTH_MAX + 1): ""})),
+        ("target", http(body="x" * (limits.ARGS_BYTES_MAX + 1))),
+        ("args", b"x" * (limits.ARGS_BYTES_MAX + 1)),
+        ("timeout_s", 0.0),
+        ("timeout_s", math.nan),
+        ("timeout_s", math.inf),
+        ("max_retries", -1),
+        ("max_retries", limits.RETRIES_MAX + 1),
+        ("backoff_base_s", -1.0),
+        ("backoff_multiplier", limits.MULTIPLIER_MAX + 1),
+        ("backoff_max_s", math.nan),
+        ("backoff_jitter", 1.1),
+        ("priority", -1),
+        ("priority", 10),
+        ("misfire_grace_s", -1.0),
+        ("jitter_s", limits.DURATION_S_MAX + 1),
+        ("labels", {str(number): "" for number in range(limits.LABELS_MAX + 1)}),
+        ("labels", {"a": "x" * (limits.LABEL_LENGTH_MAX + 1)}),
+        ("created_ms", -1),
+        ("first_due_ms", limits.TIME_MS_MAX + 1),
+        ("deleted_ms", 1),
+    ],
+)
+def test_each_limit_is_refused_by_name(driver: Driver, field: str, value: Any) -> None:
+    reply = driver.put(**({"job_id": "A"} | {field: value}))
+    assert (reply.code, reply.detail) == ("malformed", f"job.{field} is out of its limits")
+    with driver.snapshot() as snapshot:
+        assert snapshot.jobs() == []
+
+
+def test_the_limits_themselves_are_allowed() -> None:
+    job = a_job(
+        "A" * limits.JOB_ID_LENGTH_MAX,
+        name="x" * limits.NAME_LENGTH_MAX,
+        team="x" * limits.TEAM_LENGTH_MAX,
+        target=http(url="x" * limits.URL_LENGTH_MAX, body="x" * limits.ARGS_BYTES_MAX),
+        timeout_s=limits.DURATION_S_MAX,
+        max_retries=limits.RETRIES_MAX,
+        priority=9,
+        first_due_ms=limits.TIME_MS_MAX,
+    )
+    assert flaw_of(job) is None
+
+
+# --- idempotency keys
+
+
+def keyed(job_id: str, key: str, now_ms: int = NOW_MS) -> PutJob:
+    return put_job(job_id, key=key, now_ms=now_ms)
+
+
+def test_a_refused_create_does_not_use_up_its_key(driver: Driver) -> None:
+    driver.put("A", name="taken")
+    assert driver.apply(put_job("B", name="taken", key="k")).reply.code == "name_taken"
+    assert driver.apply(keyed("C", "k")).reply.code == "ok"
+
+
+def test_the_repeat_of_a_create_answers_where_the_job_stands_now(owned: Driver) -> None:
+    owned.apply(keyed("A", "k"))
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 9 * SECOND)))
+    reply = owned.apply(keyed("B", "k")).reply
+    assert (reply.code, reply.job_id, reply.version, reply.next_ms) == ("existing", "A", 1, NOW_MS + 9 * SECOND)
+
+
+def test_outdated_keys_go_two_at_a_time(driver: Driver) -> None:
+    for job_id in "ABCDE":
+        driver.apply(keyed(job_id, f"key {job_id}"))
+    later = NOW_MS + IDEMPOTENCY_KEPT_MS
+    kept = []
+    for job_id in "PQRS":
+        driver.apply(keyed(job_id, f"key {job_id}", now_ms=later))
+        kept.append((len(driver.table("idempotency")), len(driver.table("idempotency_times"))))
+    assert kept == [(4, 4), (3, 3), (3, 3), (4, 4)]
+
+
+def test_keys_are_kept_for_seven_days(driver: Driver) -> None:
+    driver.apply(keyed("A", "k"))
+    assert driver.apply(keyed("B", "k", now_ms=NOW_MS + IDEMPOTENCY_KEPT_MS - 1)).reply.code == "existing"
+    assert driver.apply(keyed("B", "k", now_ms=NOW_MS + IDEMPOTENCY_KEPT_MS)).reply.code == "ok"
+
+
+def test_a_key_used_again_after_its_time_is_kept_from_then_on(driver: Driver) -> None:
+    """Pruning the row of its first use must not take the second along."""
+    for job_id in "XYZ":
+        driver.apply(keyed(job_id, f"key {job_id}"))
+    driver.apply(keyed("A", "k"))
+    later = NOW_MS + IDEMPOTENCY_KEPT_MS
+    assert driver.apply(keyed("B", "k", now_ms=later)).reply.code == "ok"
+    for job_id in "CD":
+        driver.apply(keyed(job_id, f"key {job_id}", now_ms=later))
+    reply = driver.apply(keyed("E", "k", now_ms=later)).reply
+    assert (reply.code, reply.job_id) == ("existing", "B")
+    assert len(driver.table("idempotency")) == len(driver.table("idempotency_times")) == 3
+
+
+def test_the_clock_of_one_create_does_not_bring_a_key_back(driver: Driver) -> None:
+    driver.apply(keyed("A", "k"))
+    driver.apply(keyed("B", "l", now_ms=0))
+    assert driver.apply(keyed("C", "k")).reply.code == "existing"
+
+
+# --- changes
+
+
+def test_the_owner_hears_of_a_new_tick_and_everybody_of_a_new_version(owned: Driver) -> None:
+    first = owned.apply(put_job("A"))
+    assert first.events == [("n1", DueChanged(at_ms=NOW_MS + SECOND))]
+    second = owned.apply(put_job("A", version=2, first_due_ms=None))
+    assert second.events == [("*", JobUpdated(job_id="A", version=2))]
+
+
+def test_without_an_owner_nobody_is_told(driver: Driver) -> None:
+    assert driver.apply(put_job("A")).events == []
+
+
+def test_an_update_moves_the_one_entry_of_the_due_index(owned: Driver) -> None:
+    owned.put("A")
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    owned.put("A", version=2, first_due_ms=NOW_MS + 7 * SECOND)
+    owned.put("A", version=3, first_due_ms=None)
+    assert owned.table("due") == {}
+    owned.put("A", version=4, first_due_ms=NOW_MS + 8 * SECOND)
+    assert len(owned.table("due")) == 1
+    assert owned.apply(fire(tick(NOW_MS + 8 * SECOND, version=4))).reply.codes == ("ok",)
+
+
+def test_a_tick_that_an_earlier_version_fired_ahead_keeps_its_run(owned: Driver) -> None:
+    """I1: the new version comes to the same tick; its run exists, and stays the only one."""
+    owned.put("A")
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    owned.put("A", version=2, first_due_ms=NOW_MS + SECOND)
+    outcome = owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 3 * SECOND, version=2)))
+    assert outcome.reply.codes == ("ok",)
+    run = owned.run(run_id_of("A", NOW_MS + SECOND))
+    assert (run.job_version, run.token, run.state) == (1, 1, RunState.CLAIMED)
+    with owned.snapshot() as snapshot:
+        assert snapshot.next_run_ms("A") == NOW_MS + 3 * SECOND
+
+
+def test_an_overlap_policy_sees_the_runs_from_before_it(owned: Driver) -> None:
+    owned.put("A")
+    owned.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce="x"))
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    owned.put("A", version=2, overlap_policy="skip", first_due_ms=NOW_MS + 2 * SECOND)
+    owned.apply(fire(tick(NOW_MS + 2 * SECOND, version=2)))
+    second = run_id_of("A", NOW_MS + 2 * SECOND)
+    owned.apply(Release(now_ms=NOW_MS + 2 * SECOND, run_id=second, token=0))
+    run = owned.run(second)
+    assert run.state is RunState.SKIPPED
+    assert run.reason == f"overlap: {run_id_of('A', NOW_MS, RunKind.MANUAL, 'x')}"
+
+
+def test_so_many_earlier_runs_are_looked_at_and_no_more(owned: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("statemachine.release.OVERLAP_SCAN_MAX", 1)
+    owned.put("A")
+    owned.apply(*(RunNow(now_ms=NOW_MS, job_id="A", nonce=nonce) for nonce in "xyz"))
+    owned.put("A", version=2, overlap_policy="skip")
+    assert len(owned.table("active_by_job")) == 1
+
+
+def test_a_run_of_an_older_version_that_had_no_attempt_is_superseded(driver: Driver) -> None:
+    driver.put("A")
+    driver.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce="x"))
+    driver.put("A", version=2)
+    driver.open("n1")
+    run = driver.run(run_id_of("A", NOW_MS, RunKind.MANUAL, "x"))
+    assert (run.state, run.reason) == (RunState.SKIPPED, "superseded")
+
+
+def test_a_scheduled_run_of_an_older_version_is_superseded_at_its_time(owned: Driver) -> None:
+    owned.put("A", overlap_policy="skip")
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    owned.put("A", version=2, overlap_policy="skip", first_due_ms=NOW_MS + SECOND)
+    first = run_id_of("A", NOW_MS + SECOND)
+    owned.apply(Release(now_ms=NOW_MS + SECOND, run_id=first, token=0))
+    assert owned.run(first).reason == "superseded"
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND, version=2)))
+    run = owned.run(first)
+    assert (run.state, run.job_version, run.reason, run.finished_ms) == (RunState.SCHEDULED, 2, None, None)
+
+
+def test_a_deleted_jobs_id_and_history_stay(owned: Driver) -> None:
+    owned.put("A")
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    owned.apply(DeleteJob(now_ms=NOW_MS + 5, job_id="A"))
+    with owned.snapshot() as snapshot:
+        assert len(snapshot.runs_of_job("A").items) == 1
+        job = snapshot.job("A")
+        assert job is not None and (job.deleted_ms, job.version) == (NOW_MS + 5, 1)
+    assert owned.table("due") == {}
+    assert owned.put("A").code == "version_conflict"
