@@ -180,14 +180,14 @@ class LogClient(asyncio.Protocol):
 
     def _barrier_to_come(self) -> asyncio.Future[int]:
         """A barrier that is asked for after this call."""
-        if self._next_barrier is None or self._next_barrier.done():
+        if self._next_barrier is None:
             self._next_barrier = self._loop.create_future()
             self._loop.call_soon(self._ask_barrier)
         return self._next_barrier
 
     def _ask_barrier(self) -> None:
         asked = self._next_barrier
-        if asked is None or asked.done() or len(self._barriers) >= BARRIERS_IN_FLIGHT_MAX:
+        if asked is None or len(self._barriers) >= BARRIERS_IN_FLIGHT_MAX:
             return
         self._next_barrier = None
         self._last_barrier += 1

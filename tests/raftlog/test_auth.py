@@ -133,6 +133,18 @@ def test_every_part_of_the_transcript_is_bound(change: int) -> None:
         answer(other, one.receive(challenge))
 
 
+def test_a_relay_cannot_join_a_dialer_to_a_node_that_it_did_not_mean() -> None:
+    """n1 dials n3; somebody in between carries it to n2, with the names rewritten for each side."""
+    one, other = dialer(peer="n3"), acceptor(node="n2")
+    hello = unpack(one.start())
+    hello[4] = "n2"
+    challenge = unpack(answer(other, pack(hello)))
+    challenge[2] = "n3"
+    proof = answer(one, pack(challenge))
+    with pytest.raises(HandshakeRefused):
+        answer(other, proof)
+
+
 messages = st.lists(st.none() | st.booleans() | st.integers() | st.text() | st.binary(), max_size=7)
 
 
