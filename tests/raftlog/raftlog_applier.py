@@ -16,8 +16,8 @@ Observer = Callable[[int, "Proposal | None", bytes, bool], None]
 
 
 class ChainApplier:
-    """Replies to a command with its number in the order of all commands that were not repeats. A command `event:<topic>`
-    also gives an event of that topic."""
+    """Replies to a command with its number in the order of all commands that were not repeats. A command
+    `event:<topic>` also gives an event of that topic."""
 
     def __init__(self, disk: Disk, observer: Observer | None = None) -> None:
         self._database = disk.database("state/chain")
@@ -42,15 +42,17 @@ class ChainApplier:
 
     def _apply_proposal(self, transaction: Any, index: int, proposal: Proposal) -> Applied:
         key = b"proposer:" + proposal.node.encode()
-        incarnation, results = self._get(transaction, key, (0, []))
-        known = dict(map(tuple, results)) if incarnation == proposal.incarnation else {}
-        if proposal.incarnation < incarnation or proposal.seq in known:
+        stored = self._get(transaction, key, (0, 0, []))
+        incarnation, floor, results = stored if stored[0] >= proposal.incarnation else (proposal.incarnation, 0, [])
+        known = dict(map(tuple, results))
+        if proposal.incarnation < incarnation or proposal.seq < floor or proposal.seq in known:
             replies = known.get(proposal.seq, [b"stale"] * len(proposal.commands))
             self._observe(index, proposal, self.digest(transaction), True)
             return Applied(replies=replies)
         replies = [self._apply_command(transaction, command) for command in proposal.commands]
-        known = {seq: kept for seq, kept in known.items() if seq >= proposal.acknowledged} | {proposal.seq: replies}
-        self._put(transaction, key, (proposal.incarnation, list(known.items())))
+        floor = max(floor, proposal.acknowledged)
+        known = {seq: kept for seq, kept in known.items() if seq >= floor} | {proposal.seq: replies}
+        self._put(transaction, key, (incarnation, floor, list(known.items())))
         self._observe(index, proposal, self.digest(transaction), False)
         return Applied(replies=replies, events=[_event(command) for command in proposal.commands if _event(command)])
 

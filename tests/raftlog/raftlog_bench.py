@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import random
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,16 @@ from raftlog.node import BarrierPassed, Message, RaftNode, Ready, Result
 
 MAP_BYTES = 64 * 1024 * 1024
 MAKE_APPLIER = Callable[[LmdbDisk], Any]
+
+
+@contextmanager
+def must_raise(expected: type[BaseException]) -> Iterator[None]:
+    """Like pytest.raises, but what does not raise is an AssertionError, which a scenario may be expected to end in."""
+    try:
+        yield
+    except expected:
+        return
+    raise AssertionError(f"no {expected.__name__}")
 
 
 class Bench:
@@ -71,10 +82,10 @@ class Bench:
 
     def crash(self, name: str) -> None:
         """What the open transaction holds is lost, and with it the connections and what is under way on them."""
-        for other in self.members:
-            self.disconnect(name, other)
         self.nodes.pop(name).close()
         self.disks.pop(name).close()
+        for other in self.members:
+            self.disconnect(name, other)
 
     def connect(self, one: str, other: str) -> None:
         for source, target in ((one, other), (other, one)):
