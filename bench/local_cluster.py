@@ -11,7 +11,6 @@ import ctypes
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,14 +20,13 @@ from types import TracebackType
 
 import aiohttp
 
+from bench.ports import PortBlock
 from node.clock import Clock, SystemClock
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
 """Longer than a node's own limit for draining (10 s), shorter than anybody's patience."""
 POLL_EVERY_S = 0.05
-PORT_FIRST, PORT_LAST = 20_000, 32_000
-"""Below the ephemeral range: while a node is down, no outgoing connection of this machine may take its port."""
 PR_SET_PDEATHSIG = 1
 ENTRY = "from node.cli import main; main()"
 
@@ -65,7 +63,8 @@ class LocalCluster:
         environment: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.places = _places(root, size)
+        self._ports = PortBlock(2 * size)
+        self.places = _places(root, size, self._ports.ports)
         self._secret = root / "secret"
         self._flags = tuple(flags)
         self._environment = dict(environment or {})
@@ -166,6 +165,7 @@ class LocalCluster:
         """Kill whatever still runs, the groups of ended nodes too (a log process that was left behind)."""
         await self.kill(*self._processes)
         self._processes.clear()
+        self._ports.release()
 
     def _arguments(self, place: NodePlace) -> Iterable[str]:
         peers = ",".join(f"{peer.name}={peer.raft}" for peer in self.places.values())
@@ -225,8 +225,8 @@ def _group_and_state(entry: Path) -> tuple[int, bool] | None:
     return int(after_name[2]), after_name[0] not in "ZX"
 
 
-def _places(root: Path, size: int) -> dict[str, NodePlace]:
-    ports = iter(free_ports(2 * size))
+def _places(root: Path, size: int, free: Iterable[int]) -> dict[str, NodePlace]:
+    ports = iter(free)
     names = [f"n{number}" for number in range(1, size + 1)]
     return {
         name: NodePlace(
@@ -238,28 +238,6 @@ def _places(root: Path, size: int) -> dict[str, NodePlace]:
         )
         for name in names
     }
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on now, below the ephemeral range."""
-    found: list[int] = []
-    first = PORT_FIRST + secrets.randbelow(PORT_LAST - PORT_FIRST)
-    for offset in range(PORT_LAST - PORT_FIRST):
-        port = PORT_FIRST + (first - PORT_FIRST + offset) % (PORT_LAST - PORT_FIRST)
-        if _is_free(port):
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise OSError(f"fewer than {count} free ports between {PORT_FIRST} and {PORT_LAST}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as attempt:
-        try:
-            attempt.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 async def _answers(session: aiohttp.ClientSession, url: str) -> bool:

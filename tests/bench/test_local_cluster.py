@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import bench.local_cluster
-from bench.local_cluster import LocalCluster, NodeDied, free_ports
+from bench.local_cluster import LocalCluster, NodeDied
 
 STAND_IN = """
 import http.server, os, signal, subprocess, sys
@@ -101,12 +101,6 @@ async def test_a_start_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(NodeDied, match="no such disk"):
         async with LocalCluster(tmp_path, size=1):
             pass
-
-
-def test_free_ports_differ_and_lie_below_the_ephemeral_range() -> None:
-    ports = free_ports(6)
-    assert len(set(ports)) == 6
-    assert all(20_000 <= port < 32_000 for port in ports)
 
 
 def test_nodes_die_with_whoever_started_them() -> None:
