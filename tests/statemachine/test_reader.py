@@ -108,3 +108,11 @@ def test_a_reader_says_how_full_the_environment_is(driver: Driver) -> None:
         driver.put(f"J{number}", args=b"x" * 4000)
     after = driver.reader.space()
     assert before.used_bytes + 50 * 4000 < after.used_bytes < after.map_bytes == before.map_bytes
+
+
+def test_the_space_in_use_grows_within_the_map(driver: Driver) -> None:
+    before = driver.reader.space()
+    for number in range(50):
+        driver.put(f"J{number}", args=b"x" * 4000)
+    after = driver.reader.space()
+    assert before.used_bytes + 50 * 4000 < after.used_bytes < after.map_bytes == before.map_bytes

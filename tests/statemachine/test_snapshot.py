@@ -311,3 +311,12 @@ def test_names_longer_than_an_lmdb_key_are_listed(driver: Driver) -> None:
     with driver.snapshot() as snapshot:
         assert ids(snapshot, name=long_name, team="\U0001f426" * 64) == ["A"]
         assert snapshot.job("A") == a_job("A", name=long_name, team="\U0001f426" * 64)
+
+
+def test_what_an_idempotency_key_made_can_be_asked(driver: Driver) -> None:
+    driver.apply(put_job("A", key="k"))
+    with driver.snapshot() as snapshot:
+        entry = snapshot.idempotency_entry("t", "k")
+        assert entry is not None and (entry.job_id, entry.digest, entry.created_ms) == ("A", b"digest", NOW_MS)
+        assert snapshot.idempotency_entry("t", "other") is None
+        assert snapshot.idempotency_entry("u", "k") is None

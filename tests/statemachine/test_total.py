@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from tests.statemachine import invariants
 from tests.statemachine.driver import Driver, Proposal
 from tests.statemachine.test_codec import COMMANDS
 from tests.statemachine.test_model import SLOW, scratch_driver
+
+pytestmark = pytest.mark.slow
 
 EDGES = st.sampled_from(
     [0, 1, -1, 9, 10, 255, 2**31, 2**47 - 1, 2**47, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, -(2**63)]
