@@ -5,6 +5,7 @@ write instead. Pure but for the time and the identifier that it is given.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -42,7 +43,9 @@ MULTIPLIER_MAX = 100.0
 GRACE_S_MAX = 366 * 24 * 3600.0
 JITTER_S_MAX = 24 * 3600.0
 IDEMPOTENCY_KEY_LENGTH_MAX = 255
-TZ_DEFAULT = "UTC"
+TZ_WITHOUT_WALL_TIMES = "UTC"
+"""Kept for a job whose times need no zone: a default for the others would be a guess that fires at the wrong hour."""
+_OFFSET = re.compile(r"([Zz]|[+-]\d\d:\d\d)\s*\Z", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,7 +207,7 @@ def _maybe_times(draft: JobDraft, job_id: str, now_ms: int, errors: list[FieldEr
 
 
 def _spec(draft: JobDraft) -> ScheduleSpec:
-    tz = draft.tz if draft.tz is not None else TZ_DEFAULT
+    tz = _zone(draft)
     if draft.run_at is not None:
         for field in ("starts_at", "ends_at"):
             if getattr(draft, field) is not None:
@@ -219,6 +222,17 @@ def _spec(draft: JobDraft) -> ScheduleSpec:
         starts_at_ms=None if draft.starts_at is None else parse_run_at(draft.starts_at, tz, field="starts_at"),
         ends_at_ms=None if draft.ends_at is None else parse_run_at(draft.ends_at, tz, field="ends_at"),
     )
+
+
+def _zone(draft: JobDraft) -> str:
+    """The zone that the job's times are read in; an empty one, which is refused, where one is needed and missing."""
+    if draft.tz is not None:
+        return draft.tz
+    expressions = [draft.schedule] if isinstance(draft.schedule, str) else draft.schedule or []
+    instants = [text for text in (draft.run_at, draft.starts_at, draft.ends_at) if text is not None]
+    on_a_wall_clock = not all(text.strip().lower().startswith("@every") for text in expressions)
+    is_naive = not all(_OFFSET.search(text) for text in instants)
+    return "" if on_a_wall_clock or is_naive else TZ_WITHOUT_WALL_TIMES
 
 
 def _first_due_ms(draft: JobDraft, schedule: Schedule, spec: ScheduleSpec, now_ms: int) -> int:

@@ -139,7 +139,7 @@ class JobDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     schedule: str | list[str] | None = None
     run_at: str | None = None
     tz: str | None = None
-    """An IANA zone; required for cron expressions and naive run_at... absent means UTC."""
+    """An IANA zone. May be absent only where no wall clock is meant: `@every`, and a run_at with an offset."""
     target: Target
     args: Any = None
     timeout_s: float = 60.0

@@ -25,7 +25,6 @@ EXAMPLE: dict[str, Any] = {
 NOOP: dict[str, Any] = {"name": "beat", "schedule": "@every 5s", "target": {"type": "noop"}}
 
 
-NO_KEY_OF_RUNS_YET = pytest.mark.xfail(reason="the RunNow command carries no idempotency key yet", strict=False)
 ApiOf = Callable[[str], Awaitable[TestClient]]
 
 
@@ -215,7 +214,6 @@ async def test_run_now_makes_a_manual_run(api: TestClient) -> None:
     assert (await (await api.get(answer.headers["Location"])).json())["run_id"] == run["run_id"]
 
 
-@pytest.mark.parametrize("scheduler", ["twin", pytest.param("service", marks=NO_KEY_OF_RUNS_YET)])
 async def test_run_now_repeats_to_the_same_run_under_one_key(api_of: ApiOf, scheduler: str) -> None:
     api = await api_of(scheduler)
     path = f"/v1/jobs/{(await create(api))['job_id']}:run"

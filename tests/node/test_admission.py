@@ -47,9 +47,30 @@ def test_a_list_of_expressions_is_their_union() -> None:
     assert job.expressions == ("0 2 * * *", "@every 90s")
 
 
-def test_without_a_zone_times_are_utc() -> None:
-    job = admit(draft(tz=None), job_id=JOB_ID, now_ms=NOW_MS)
-    assert (job.tz, job.first_due_ms) == ("UTC", NOW_MS + 24 * 3_600_000)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"schedule": "0 2 * * *"},
+        {"schedule": "@hourly"},
+        {"schedule": ["@every 5s", "* * * * *"]},
+        {"schedule": None, "run_at": "2026-12-24T18:00:00"},
+        {"schedule": "@every 5s", "ends_at": "2026-12-24T18:00:00"},
+    ],
+)
+def test_a_wall_clock_needs_a_zone(fields: dict[str, Any]) -> None:
+    assert refused(tz=None, **fields) == {"tz": 'a time zone is needed; write "UTC" instead'}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"schedule": "@every 5s"},
+        {"schedule": None, "run_at": "2026-12-24T18:00:00+01:00"},
+        {"schedule": "@EVERY 5s", "ends_at": "2026-12-24T18:00:00Z"},
+    ],
+)
+def test_instants_need_no_zone(fields: dict[str, Any]) -> None:
+    assert admit(draft(tz=None, **fields), job_id=JOB_ID, now_ms=NOW_MS).tz == "UTC"
 
 
 @pytest.mark.parametrize(("given", "number"), [("low", 2), ("normal", 5), ("high", 8), (0, 0), (9, 9)])

@@ -59,7 +59,19 @@ def dev(tmp_path: Path) -> Iterator[Dev]:
 
 
 def test_dev_keeps_its_jobs_over_a_restart(dev: Dev, tmp_path: Path) -> None:
-    create = ("job", "create", "--name", "hello", "--schedule", "@daily", "--noop", "--idempotency-key", "k")
+    create = (
+        "job",
+        "create",
+        "--name",
+        "hello",
+        "--schedule",
+        "@daily",
+        "--tz",
+        "UTC",
+        "--noop",
+        "--idempotency-key",
+        "k",
+    )
     created = json.loads(dev.horae(*create))
     run_id = json.loads(dev.horae("job", "run", "hello"))["run_id"]
     assert dev.stop() == 0
