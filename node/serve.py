@@ -80,6 +80,9 @@ def run_node(settings: ServeSettings) -> int:
 
 
 async def _serve(settings: ServeSettings) -> None:
+    told_to_stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told_to_stop.set)
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(_take_port(settings.http))
         log = await stack.enter_async_context(_log_process(settings))
@@ -90,16 +93,14 @@ async def _serve(settings: ServeSettings) -> None:
         node = _compose(settings, log, reader, executors)
         await stack.enter_async_context(_api(settings, node, listening))
         logger.info("node %s: API on http://%s", settings.node_id, settings.http)
-        await _work(node, log)
+        await _work(node, log, told_to_stop)
 
 
-async def _work(node: Node, log: LogClient) -> None:
+async def _work(node: Node, log: LogClient, told_to_stop: asyncio.Event) -> None:
     """Until told to leave, and left; raises when a part breaks."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, node.runtime.stop)
     work = asyncio.create_task(node.runtime.run())
-    loop.set_exception_handler(lambda _, context: _break(work, context))
+    leaving = asyncio.create_task(_leave(node, told_to_stop))
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: _break(work, context))
     try:
         await asyncio.wait((work, log.closed), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
@@ -108,9 +109,16 @@ async def _work(node: Node, log: LogClient) -> None:
             raise NodeBroken("an error that nobody caught; see above")
         work.result()
     finally:
+        leaving.cancel()
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await work
+
+
+async def _leave(node: Node, told_to_stop: asyncio.Event) -> None:
+    """A signal may come before there is anything to stop."""
+    await told_to_stop.wait()
+    node.runtime.stop()
 
 
 def _break(work: asyncio.Task[None], context: dict[str, object]) -> None:

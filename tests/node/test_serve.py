@@ -1,0 +1,163 @@
+"""One node as a process: how it starts, refuses to start, dies as a whole and comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+WAIT_S = 30.0
+
+
+@dataclass
+class Node:
+    """Starts `horae serve` for one data directory, again and again."""
+
+    directory: Path
+    http: str
+    raft: str
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *more: str) -> subprocess.Popen[str]:
+        secret = self.directory / "secret"
+        secret.write_text("x" * 32)
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", "from node.cli import main; main()", "serve"),
+                *("--data-dir", str(self.directory / "data"), "--node-id", "n1", "--http", self.http),
+                *("--raft", self.raft, "--peers", f"n1={self.raft}", "--cluster-secret-file", str(secret)),
+                *("--bootstrap", *more),
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def start_up(self) -> subprocess.Popen[str]:
+        """A node whose API listens."""
+        process = self.start()
+        read_until(process, "API on http://")
+        return process
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        request = urllib.request.Request(f"http://{self.http}{path}", method=method)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+            return json.load(answer)
+
+
+def read_until(process: subprocess.Popen[str], part: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if part in line:
+            return
+    raise AssertionError(f"it ended with {process.wait()} and never said {part!r}")
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+    """Exit code, and what it said on standard error that was not read yet."""
+    _, text = process.communicate(timeout=WAIT_S)
+    return process.returncode, text.splitlines()
+
+
+def child_of(process: subprocess.Popen[str]) -> int:
+    return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+
+
+def is_gone(pid: int) -> bool:
+    """It ended; it may still be listed, where nobody buries orphans."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path, free_address(), free_address())
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=WAIT_S)
+
+
+def free_address() -> str:
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("which", ["http", "raft"])
+def test_a_port_in_use_is_one_clear_line(node: Node, which: str) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        setattr(node, which, address)
+        code, lines = ended(node.start("--log-level", "error"))
+    assert code == 1
+    assert address in lines[-1] and "cannot listen" in lines[-1] and "in use" in lines[-1]
+    assert "Traceback" not in "\n".join(lines)
+
+
+def test_a_missing_secret_is_wrong_usage(node: Node) -> None:
+    code, lines = ended(node.start("--cluster-secret-file", "/nowhere/secret"))
+    assert code == 2
+    assert "cluster secret file /nowhere/secret: No such file" in lines[-1]
+
+
+def test_a_store_of_another_cluster_is_refused(node: Node) -> None:
+    process = node.start_up()
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 0
+    other = node.directory / "other"
+    other.write_text("y" * 32)
+    code, lines = ended(node.start("--cluster-secret-file", str(other)))
+    assert code == 1
+    assert "cluster" in lines[-1]
+
+
+def test_what_was_acknowledged_outlives_both_ways_to_end(node: Node) -> None:
+    process = node.start_up()
+    body = {"name": "a", "schedule": "0 2 * * *", "tz": "UTC", "target": {"type": "noop"}}
+    job_id = node.call("POST", "/v1/jobs", body)["job_id"]
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 0
+    process = node.start_up()
+    assert node.call("GET", f"/v1/jobs/{job_id}")["name"] == "a"
+    second = node.call("POST", "/v1/jobs", body | {"name": "b"})["job_id"]
+    process.kill()
+    ended(process)
+    node.start_up()
+    assert node.call("GET", f"/v1/jobs/{second}")["name"] == "b"
+
+
+def test_the_end_of_the_log_process_is_the_end_of_the_node(node: Node) -> None:
+    process = node.start_up()
+    os.kill(child_of(process), signal.SIGKILL)
+    code, lines = ended(process)
+    assert code == 1
+    assert any("the log process ended" in line for line in lines)
+
+
+def test_a_killed_node_leaves_no_log_process_behind(node: Node) -> None:
+    process = node.start_up()
+    child = child_of(process)
+    process.kill()
+    # Its standard error is the node's: the pipe ends only when both have gone.
+    ended(process)
+    assert is_gone(child)
