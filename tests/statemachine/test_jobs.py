@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from statemachine import limits
-from statemachine.commands import DeleteJob, DueChanged, JobUpdated, PutJob, Release, RunNow
+from statemachine.commands import DeleteJob, DueChanged, Finish, JobUpdated, PutJob, Release, RunNow
 from statemachine.definition import flaw_of
 from statemachine.keys import run_id_of
 from statemachine.limits import IDEMPOTENCY_KEPT_MS
-from statemachine.records import HttpTarget, RunKind, RunState
+from statemachine.records import AttemptOutcome, HttpTarget, RunKind, RunState
 from tests.statemachine.driver import NOW_MS, Driver, a_job, fire, put_job, tick
 
 SECOND = 1000
@@ -183,10 +183,13 @@ def test_a_tick_that_an_earlier_version_fired_ahead_keeps_its_run(owned: Driver)
 
 
 def test_an_overlap_policy_sees_the_runs_from_before_it(owned: Driver) -> None:
+    of_the_tick = {"run_id": run_id_of("A", NOW_MS + SECOND), "token": 1, "outcome": AttemptOutcome.SUCCEEDED}
     owned.put("A")
     owned.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce="x"))
     owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    owned.apply(Finish(**of_the_tick, now_ms=NOW_MS, started_ms=NOW_MS, finished_ms=NOW_MS))
     owned.put("A", version=2, overlap_policy="skip", first_due_ms=NOW_MS + 2 * SECOND)
+    assert len(owned.table("active_by_job")) == 1
     owned.apply(fire(tick(NOW_MS + 2 * SECOND, version=2)))
     second = run_id_of("A", NOW_MS + 2 * SECOND)
     owned.apply(Release(now_ms=NOW_MS + 2 * SECOND, run_id=second, token=0))

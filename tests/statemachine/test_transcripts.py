@@ -1,6 +1,6 @@
 """Transcripts: commands, the replies and events expected of them, and what the state then shows, with prose between.
 
-`make transcripts` (HORAE_REWRITE_TRANSCRIPTS=1) writes what the machine does now into the files; a person reads the
+HORAE_REWRITE_TRANSCRIPTS=1 in the environment writes what the machine does now into the files; a person reads the
 diff. Lines: `#` prose, `at MS` sets the clock, `> ` commands (consecutive ones are one proposal), `? ` a question on
 the state, everything indented is what came of it.
 """
