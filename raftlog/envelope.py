@@ -13,6 +13,8 @@ import msgpack
 from raftlog.interface import Proposal
 
 ENVELOPE_VERSION = 1
+NUMBER_MAX = 2**63 - 1
+"""Of every integer that travels between nodes."""
 _FIELDS = 6
 
 
@@ -40,7 +42,7 @@ def decode(envelope: bytes) -> Proposal:
     if type(content) is not list or len(content) != _FIELDS or content[0] != ENVELOPE_VERSION:
         raise EnvelopeMalformed("not an envelope of this version")
     _, node, incarnation, seq, acknowledged, commands = content
-    if type(node) is not str or not all(type(number) is int and number >= 0 for number in content[2:5]):
+    if type(node) is not str or not all(type(number) is int and 0 <= number <= NUMBER_MAX for number in content[2:5]):
         raise EnvelopeMalformed("a name that is not (node, incarnation, seq)")
     if type(commands) is not list or not all(type(command) is bytes for command in commands):
         raise EnvelopeMalformed("commands that are not bytes")

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from raftlog.config import RaftConfig
-from raftlog.envelope import EnvelopeMalformed, decode
+from raftlog.envelope import NUMBER_MAX, EnvelopeMalformed, decode
 from raftlog.errors import MessageRefused
 from raftlog.interface import Proposal
 from raftlog.pysyncobj_bindings import NO_OP, REGULAR
 
 Message = dict[str, Any]
 
-NUMBER_MAX: Final = 2**63 - 1
 _NUMBERS: Final[dict[str, tuple[str, ...]]] = {
     "append_entries": ("term", "commit_index", "prevLogIdx", "prevLogTerm", "seq", "last_index"),
     "next_node_idx": ("term", "next_node_idx", "seq"),

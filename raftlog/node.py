@@ -17,6 +17,7 @@ The messages are described in ready.py.
 
 from __future__ import annotations
 
+import logging
 import random as random_module
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ from raftlog.pysyncobj_bindings import NO_OP, REGULAR, Seams, verify_library
 from raftlog.ready import AppliedEvents, Ready, grouped
 
 __all__ = ["AppliedEvents", "BarrierPassed", "Message", "Outgoing", "RaftNode", "Ready", "Result"]
+
+logger = logging.getLogger(__name__)
 
 TIMER_SLACK_S = 0.001
 """The library's timers fire strictly after their time."""
@@ -294,10 +297,12 @@ class RaftNode:
 
     def _settle(self, proposal: Proposal, applied: Applied) -> None:
         """Hand the replies to whoever waits for them: here, or the node that forwarded the proposal to this leader."""
-        if len(applied.replies) != len(proposal.commands):
-            raise LogBroken(f"{len(applied.replies)} replies to {len(proposal.commands)} commands")
         origin = self._leader_proposals.applied(name_of(proposal))
-        if proposal.node == self._identity.node:
+        if len(applied.replies) != len(proposal.commands):
+            # Another proposal under a name that was used: the applier answers the first one. Being in the log, it must
+            # not stop the nodes, or no restart would get past it.
+            logger.error("%d replies to %d commands of %s", len(applied.replies), len(proposal.commands), proposal.node)
+        elif proposal.node == self._identity.node:
             self._resolve(proposal.incarnation, proposal.seq, applied.replies)
         elif origin is not None and sum(map(len, applied.replies)) <= self._config.result_bytes_max:
             content = {"incarnation": proposal.incarnation, "seq": proposal.seq, "replies": list(applied.replies)}
