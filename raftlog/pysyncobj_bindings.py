@@ -56,7 +56,6 @@ ATTRIBUTES: Final = (
     f"{_P}__raftElectionDeadline",
     f"{_P}__raftLastApplied",
     f"{_P}__raftLeader",
-    f"{_P}__raftMatchIndex",
     f"{_P}__raftNextIndex",
     f"{_P}__raftState",
 )
