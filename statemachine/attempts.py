@@ -12,7 +12,8 @@ from statemachine.commands import Finish, PlainReply, Reply, Start, Withdraw
 from statemachine.fire import SKIP_REASONS
 from statemachine.lifecycle import allows, change, reason_word, skip
 from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX
-from statemachine.records import Attempt, AttemptOutcome, Run, RunState
+from statemachine.records import Attempt, AttemptOutcome, Run, RunState, SkipReason
+from statemachine.supersede import supersede
 from statemachine.ticks import tell_owner
 from statemachine.transitions import Move
 from statemachine.work import Work
@@ -63,6 +64,8 @@ def withdraw(work: Work, command: Withdraw) -> Reply:
         return run
     if command.reason is None:
         change(work, run, Move.WITHDRAW, **_UNCLAIMED)
+    elif command.reason == SkipReason.SUPERSEDED:
+        supersede(work, run)
     else:
         skip(work, run, command.reason)
     return OK

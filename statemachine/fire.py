@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import msgspec
-
 from statemachine.commands import FIRE_RUNS_MAX, Fire, FireItem, FireReply, FireRun, FireSkip
 from statemachine.keys import bucket_of, due_key, pack_row, run_id_of, tick_row_key
 from statemachine.lifecycle import change, create, reason_word
 from statemachine.limits import DETAIL_LENGTH_MAX, FIRE_SKIPS_MAX, INT_MAX, JOB_ID_LENGTH_MAX, TIME_MS_MAX
 from statemachine.records import Job, Run, RunKind, RunState, SkipReason
+from statemachine.supersede import is_rearmed_by, rearm, scheduled_run
 from statemachine.ticks import stand_at
 from statemachine.transitions import Move
 from statemachine.work import Work
@@ -58,36 +57,14 @@ def _move_on(work: Work, job: Job, item: FireItem) -> None:
 
 def _make_run(work: Work, job: Job, tick: FireRun) -> None:
     run_id = run_id_of(job.job_id, tick.due_ms)
+    run = scheduled_run(work, job, run_id, tick.due_ms, tick.release_ms)
     before = work.run(run_id)
-    run = Run(
-        run_id=run_id,
-        job_id=job.job_id,
-        job_version=job.version,
-        team=job.team,
-        kind=RunKind.SCHEDULED,
-        due_ms=tick.due_ms,
-        release_ms=tick.release_ms,
-        priority=job.priority,
-        state=RunState.QUEUED if job.overlap_policy == "allow" else RunState.SCHEDULED,
-        attempts_max=1 + job.max_retries,
-        created_ms=work.now_ms,
-    )
     if before is None:
         create(work, run)
-    else:
-        _maybe_rearm(work, before, run)
-
-
-def _maybe_rearm(work: Work, before: Run, run: Run) -> None:
-    """An earlier version of the job made a run of this tick ahead of its time. I1: it stays the only one. If it was
-    withdrawn because of the change, it is made anew; the token stays, so that it can only rise."""
-    if before.reason != SkipReason.SUPERSEDED or before.until_ms is not None:
-        return
-    fields = msgspec.structs.asdict(run) | {"token": before.token}
-    state = fields.pop("state")
-    rearmed = change(work, before, Move.REARM, **fields)
-    if state is RunState.QUEUED:
-        change(work, rearmed, Move.RELEASE)
+    elif is_rearmed_by(before, job):
+        rearmed = rearm(work, before, run)
+        if run.state is RunState.QUEUED:
+            change(work, rearmed, Move.RELEASE)
 
 
 def _make_skip(work: Work, job: Job, ticks: FireSkip) -> None:

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 
 from statemachine.commands import RunClaimed
 from statemachine.keys import AFTER_SEPARATOR, SEPARATOR, split_waiting_key
-from statemachine.lifecycle import change, skip
+from statemachine.lifecycle import change
 from statemachine.limits import HANDOUT_MAX
-from statemachine.records import Run, SkipReason
+from statemachine.records import Run
+from statemachine.supersede import is_superseded, supersede
 from statemachine.transitions import Move
 from statemachine.waiting import PRIORITIES
 from statemachine.work import Work
@@ -74,7 +75,7 @@ class _HandOut:
                 return None
             self._left -= 1
             if is_superseded(self._work, run):
-                skip(self._work, run, SkipReason.SUPERSEDED.value)
+                supersede(self._work, run)
                 continue
             node = self._node_for(run)
             if node is None:
@@ -142,12 +143,6 @@ def _told(run: Run, incarnation: int) -> RunClaimed:
         due_ms=run.due_ms,
         release_ms=run.release_ms,
     )
-
-
-def is_superseded(work: Work, run: Run) -> bool:
-    """Its job is gone, or was changed before the run was ever attempted."""
-    job = work.job(run.job_id)
-    return job is None or (job.version != run.job_version and not run.attempts)
 
 
 def _teams_waiting(work: Work, priority: int) -> Iterator[str]:

@@ -57,6 +57,12 @@ def activate(work: Work, run: Run) -> Run:
     return active
 
 
+def deactivate(work: Work, run: Run) -> None:
+    """Take an active run out of the sight of the overlap policy."""
+    if run.exclusive:
+        work.transaction.delete(active_key(run), db=work.tables.active_by_job)
+
+
 def reason_word(reason: str) -> str:
     """The SkipReason in a reason, which may go on ': detail'."""
     return reason.partition(":")[0]
@@ -113,8 +119,7 @@ def _hold(work: Work, run: Run, change: int) -> None:
 
 
 def _end(work: Work, run: Run) -> None:
-    if run.exclusive:
-        work.transaction.delete(active_key(run), db=work.tables.active_by_job)
+    deactivate(work, run)
     if run.state is RunState.SKIPPED:
         assert run.reason is not None
         work.count_skip(reason_word(run.reason), run.count)

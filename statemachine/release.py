@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from statemachine.commands import PlainReply, Release, Reply, RunNow, RunReply
-from statemachine.handout import is_superseded
 from statemachine.idempotency import entry_of, remember
 from statemachine.keys import (
     NONCE_PATTERN,
@@ -19,6 +18,7 @@ from statemachine.keys import (
 from statemachine.lifecycle import activate, change, create, skip
 from statemachine.limits import OVERLAP_SCAN_MAX
 from statemachine.records import FINAL_STATES, IdempotencyEntry, Job, Run, RunKind, RunState, SkipReason
+from statemachine.supersede import is_superseded, supersede
 from statemachine.ticks import rows_before
 from statemachine.transitions import Move
 from statemachine.work import Work
@@ -100,7 +100,7 @@ def _judge(work: Work, run: Run) -> None:
     """Decide what becomes of a run whose time has come."""
     job = work.job(run.job_id)
     if job is None or is_superseded(work, run):
-        skip(work, run, SkipReason.SUPERSEDED.value)
+        supersede(work, run)
         return
     if job.overlap_policy == "skip":
         other = _active_run(work, job)

@@ -38,7 +38,7 @@ class Move(StrEnum):
     LOSE = "lose"  # ExpireSession with attempts left, or before its time
     WITHDRAW = "withdraw"  # Withdraw without a reason, by the holder
     SKIP = "skip"  # overlap, a deleted job, Withdraw with a reason
-    REARM = "rearm"  # Fire of a new definition at a tick that was skipped(superseded)
+    REARM = "rearm"  # a new definition has the tick, too: by its Fire, or when the run of the old one is withdrawn
 
 
 BIRTHS = (_S.SCHEDULED, _S.QUEUED, _S.SKIPPED)
@@ -47,8 +47,10 @@ BIRTHS = (_S.SCHEDULED, _S.QUEUED, _S.SKIPPED)
 TRANSITIONS: dict[tuple[RunState, Move], RunState] = {
     (_S.SCHEDULED, Move.RELEASE): _S.QUEUED,
     (_S.SCHEDULED, Move.SKIP): _S.SKIPPED,
+    (_S.SCHEDULED, Move.REARM): _S.SCHEDULED,
     (_S.QUEUED, Move.CLAIM): _S.CLAIMED,
     (_S.QUEUED, Move.SKIP): _S.SKIPPED,
+    (_S.QUEUED, Move.REARM): _S.SCHEDULED,
     (_S.CLAIMED, Move.START): _S.RUNNING,
     (_S.CLAIMED, Move.SUCCEED): _S.SUCCEEDED,
     (_S.CLAIMED, Move.RETRY): _S.RETRYING,
@@ -57,6 +59,7 @@ TRANSITIONS: dict[tuple[RunState, Move], RunState] = {
     (_S.CLAIMED, Move.LOSE): _S.QUEUED,
     (_S.CLAIMED, Move.WITHDRAW): _S.QUEUED,
     (_S.CLAIMED, Move.SKIP): _S.SKIPPED,
+    (_S.CLAIMED, Move.REARM): _S.SCHEDULED,
     (_S.RUNNING, Move.START): _S.RUNNING,
     (_S.RUNNING, Move.SUCCEED): _S.SUCCEEDED,
     (_S.RUNNING, Move.RETRY): _S.RETRYING,

@@ -114,37 +114,27 @@ class Model(ModelState):
     def fire_run(self, job: Job, tick: c.FireRun) -> None:
         run_id = f"{tick.due_ms:012x}-{job.job_id}"
         before = self.runs.get(run_id)
-        if before is not None and (before.reason != "superseded" or before.until_ms is not None):
+        self.passed_by[run_id] = job.version
+        if before is None:
+            before = self.runs[run_id] = self.new_run(job, run_id, RunKind.SCHEDULED, tick.due_ms)
+        elif not self.can_be_made_anew(before, job):
             return
-        self.runs[run_id] = replace(
-            self.new_run(job, run_id, RunKind.SCHEDULED, tick.due_ms),
-            release_ms=tick.release_ms,
-            state=RunState.QUEUED if job.overlap_policy == "allow" else RunState.SCHEDULED,
-            token=0 if before is None else before.token,
-        )
+        self.make_anew(before, job, tick.release_ms)
+        if job.overlap_policy == "allow":
+            self.set(self.runs[run_id], state=RunState.QUEUED)
+
+    def can_be_made_anew(self, run: Run, job: Job) -> bool:
+        loose = run.reason == "superseded" or run.state in (RunState.SCHEDULED, RunState.QUEUED)
+        return loose and run.job_version != job.version and not run.attempts and run.until_ms is None
 
     def fire_skip(self, job: Job, ticks: c.FireSkip) -> None:
         run_id = f"{ticks.from_ms:012x}-{job.job_id}"
+        self.passed_by[run_id] = job.version
         if run_id in self.runs:
             return
         run = self.new_run(job, run_id, RunKind.SCHEDULED, ticks.from_ms)
         self.runs[run_id] = replace(run, attempts_max=1, until_ms=ticks.until_ms, count=ticks.count)
         self.skip(self.runs[run_id], ticks.reason)
-
-    def new_run(self, job: Job, run_id: str, kind: RunKind, due_ms: int) -> Run:
-        return Run(
-            run_id=run_id,
-            job_id=job.job_id,
-            job_version=job.version,
-            team=job.team,
-            kind=kind,
-            due_ms=due_ms,
-            release_ms=due_ms,
-            priority=job.priority,
-            state=RunState.SCHEDULED,
-            attempts_max=1 + job.max_retries,
-            created_ms=self.now_ms,
-        )
 
     def run_now(self, command: c.RunNow) -> c.Reply:
         job = self.jobs.get(command.job_id)
@@ -175,7 +165,7 @@ class Model(ModelState):
     def judge(self, run: Run) -> None:
         job = self.jobs.get(run.job_id)
         if job is None or job.version != run.job_version:
-            self.skip(run, "superseded")
+            self.supersede(run)
         elif job.overlap_policy == "allow":
             self.set(run, state=RunState.QUEUED)
         else:
@@ -247,6 +237,8 @@ class Model(ModelState):
             return run
         if command.reason is None:
             self.set(run, state=RunState.QUEUED, **FREE)
+        elif command.reason == "superseded":
+            self.supersede(run)
         else:
             self.skip(run, command.reason)
         return c.PlainReply()

@@ -9,7 +9,7 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from statemachine import commands as c
-from statemachine.records import Job, Run, RunState, Session
+from statemachine.records import Job, Run, RunKind, RunState, Session
 
 HELD = (RunState.CLAIMED, RunState.RUNNING)
 FINAL = (RunState.SUCCEEDED, RunState.DEAD, RunState.CANCELLED, RunState.SKIPPED)
@@ -26,11 +26,44 @@ class ModelState:
         self.sessions: dict[str, Session] = {}
         self.ended: set[tuple[str, int]] = set()
         self.buckets: dict[int, tuple[str | None, int]] = {}
+        self.passed_by: dict[str, int] = {}
         self.keys: dict[tuple[str, str], tuple[bytes, str]] = {}
         self.served: dict[int, str] = {}
         self.counts: Counter[str] = Counter()
         self.now_ms = 0
         self.events: list[tuple[str, Any]] = []
+
+    def supersede(self, run: Run) -> None:
+        job = self.jobs.get(run.job_id)
+        if (
+            job is None
+            or run.attempts
+            or run.job_version == job.version
+            or self.passed_by.get(run.run_id) != job.version
+        ):
+            self.skip(run, "superseded")
+        else:
+            self.make_anew(run, job, run.release_ms)
+            self.tell_owner(run.job_id, run.release_ms)
+
+    def make_anew(self, run: Run, job: Job, release_ms: int) -> None:
+        fresh = self.new_run(job, run.run_id, RunKind.SCHEDULED, run.due_ms)
+        self.runs[run.run_id] = replace(fresh, release_ms=release_ms, token=run.token)
+
+    def new_run(self, job: Job, run_id: str, kind: RunKind, due_ms: int) -> Run:
+        return Run(
+            run_id=run_id,
+            job_id=job.job_id,
+            job_version=job.version,
+            team=job.team,
+            kind=kind,
+            due_ms=due_ms,
+            release_ms=due_ms,
+            priority=job.priority,
+            state=RunState.SCHEDULED,
+            attempts_max=1 + job.max_retries,
+            created_ms=self.now_ms,
+        )
 
     def skip(self, run: Run, reason: str) -> None:
         self.set(run, state=RunState.SKIPPED, reason=reason, finished_ms=self.now_ms)
@@ -65,7 +98,7 @@ class ModelState:
     def hand(self, run: Run, *, due: bool) -> bool:
         job = self.jobs.get(run.job_id)
         if job is None or (job.version != run.job_version and not run.attempts):
-            self.skip(run, "superseded")
+            self.supersede(run)
             return True
         room = {node: free for node, free in self.room(due=due).items() if free > 0}
         if not room:

@@ -68,7 +68,7 @@ def test_what_running_can_end_in_claimed_can_too() -> None:
         if state in ends and move is not Move.START:
             ends[state][move] = end
     assert ends[RunState.RUNNING].items() <= ends[RunState.CLAIMED].items()
-    assert set(ends[RunState.CLAIMED]) - set(ends[RunState.RUNNING]) == {Move.WITHDRAW, Move.SKIP}
+    assert set(ends[RunState.CLAIMED]) - set(ends[RunState.RUNNING]) == {Move.WITHDRAW, Move.SKIP, Move.REARM}
 
 
 @pytest.mark.parametrize("state", RunState)
