@@ -214,6 +214,7 @@ async def test_run_now_makes_a_manual_run(api: TestClient) -> None:
     assert (await (await api.get(answer.headers["Location"])).json())["run_id"] == run["run_id"]
 
 
+@pytest.mark.parametrize("scheduler", ["twin", "service"])
 async def test_run_now_repeats_to_the_same_run_under_one_key(api_of: ApiOf, scheduler: str) -> None:
     api = await api_of(scheduler)
     path = f"/v1/jobs/{(await create(api))['job_id']}:run"
