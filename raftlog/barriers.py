@@ -56,7 +56,7 @@ class LocalBarriers:
 
     def take_round(self, now: float, route: Route) -> int | None:
         """The round to ask on this route now: a new one for what waits, the last one again if it is overdue or the
-        leader has changed."""
+        route is new."""
         overdue = bool(self._asked) and (route != self._route or now >= self._asked_at + self._retry_s)
         if not self._waiting and not overdue:
             return None

@@ -30,8 +30,8 @@ class Disk(Protocol):
         """The handle of a named database, made if it is missing. Not while a transaction is open."""
         ...
 
-    def commit(self) -> None:
-        """Make everything since the last commit durable. Costs no fsync if nothing was written."""
+    def commit(self) -> bool:
+        """Make everything since the last commit durable. Costs no fsync if nothing was written; says whether it was."""
         ...
 
     def abort(self) -> None:
@@ -71,10 +71,13 @@ class LmdbDisk:
             self._databases[name] = self.environment.open_db(name.encode())
         return self._databases[name]
 
-    def commit(self) -> None:
-        if self._transaction is not None:
-            transaction, self._transaction = self._transaction, None
-            transaction.commit()
+    def commit(self) -> bool:
+        if self._transaction is None:
+            return False
+        transaction, self._transaction = self._transaction, None
+        number = transaction.id()
+        transaction.commit()
+        return bool(self.environment.info()["last_txnid"] == number)
 
     def abort(self) -> None:
         if self._transaction is not None:

@@ -14,7 +14,8 @@ class Joining:
     def __init__(self, meta: MetaStore) -> None:
         self._meta = meta
         self._joined = meta.joined()
-        self._term = 0
+        self._term: int | None = None
+        """The term of the leader heard last; none yet."""
         self._target_index = 0
 
     def may_vote(self) -> bool:

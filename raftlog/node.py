@@ -197,8 +197,8 @@ class RaftNode:
         self._stepped = False
         with self._at_work():
             began = self._clock()
-            self._disk.commit()
-            self._commit_seconds = self._clock() - began
+            if self._disk.commit():
+                self._commit_seconds = self._clock() - began
             self._core.durable_index = self._journal.last_index
 
     def next_deadline(self) -> float:
@@ -224,7 +224,7 @@ class RaftNode:
         leader = self._core.leader()
         if leader is None or not (self._core.is_leader() or self._core.is_connected(leader)):
             return None
-        return leader, self._core.term()
+        return leader, self._core.term(), self._connections[leader]
 
     def _route_own(self) -> None:
         route = self._route()

@@ -15,8 +15,8 @@ from raftlog.interface import Proposal
 Name = tuple[str, int, int]
 """(node, incarnation, seq)."""
 
-Route = tuple[str, int]
-"""(leader, term): where proposals go."""
+Route = tuple[str, int, int]
+"""(leader, term, connection): where proposals go. What was sent on another connection may be lost with it."""
 
 
 class Result(NamedTuple):
@@ -39,7 +39,7 @@ class Pending:
 
 
 class LocalProposals:
-    """This node's proposals without a result. Each is sent when there is a leader, again to every new leader, and again
+    """This node's proposals without a result. Each is sent when there is a leader, again on every new route, and again
     after `retry_s`, always under the same name: the applier drops repeats."""
 
     def __init__(self, config: RaftConfig) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgpack
 from raftlog_applier import ChainApplier
 
 from raftlog.config import Identity, RaftConfig
@@ -29,6 +29,12 @@ def must_raise(expected: type[BaseException]) -> Iterator[None]:
     except expected:
         return
     raise AssertionError(f"no {expected.__name__}")
+
+
+def over_the_wire(message: Message) -> Message:
+    """As the receiver gets it: lists for tuples, and nothing shared with the sender."""
+    unpacked: Message = msgpack.unpackb(msgpack.packb(message, use_bin_type=True), raw=False)
+    return unpacked
 
 
 class Bench:
@@ -119,7 +125,7 @@ class Bench:
     def _send(self, source: str, messages: Iterable[Any]) -> None:
         for target, message in messages:
             if (source, target) in self.connections:
-                self.links[source, target].append(copy.deepcopy(message))
+                self.links[source, target].append(over_the_wire(message))
 
     def deliver(self, source: str, target: str, count: int | None = None) -> list[Message]:
         """Deliver what is under way from source to target (the first `count` messages), without a step."""

@@ -8,7 +8,6 @@ the replies given.
 
 from __future__ import annotations
 
-import copy
 import heapq
 import random
 from collections import deque
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from raftlog_applier import ChainApplier
+from raftlog_bench import over_the_wire
 
 from raftlog.config import Identity, RaftConfig
 from raftlog.disk import LmdbDisk
@@ -362,7 +362,7 @@ class Simulator:
             connection = self.connections.get((min(machine.name, peer), max(machine.name, peer)))
             if connection is None or connection.numbers[machine.name] is None:
                 continue
-            packed = copy.deepcopy(message)
+            packed = over_the_wire(message)
             if (machine.name, peer) in self.cut:
                 connection.stalled[peer].append(packed)
             elif connection.alive:

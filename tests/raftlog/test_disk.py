@@ -56,8 +56,11 @@ def test_a_commit_without_writes_writes_nothing(tmp_path: Path) -> None:
     database = disk.database("table")
     before = disk.environment.info()["last_txnid"]
     disk.transaction.get(b"key", db=database)
-    disk.commit()
-    disk.commit()
+    assert not disk.commit()
+    assert not disk.commit()
+    disk.transaction.put(b"key", b"value", db=database)
+    assert disk.commit()
+    before += 1
     assert disk.environment.info()["last_txnid"] == before
     disk.close()
 

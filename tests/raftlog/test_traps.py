@@ -312,16 +312,27 @@ def _stock_answer(self: Core, node: Any, reset: bool = False, **stock: Any) -> N
     self._answers.add(node.id, answer)
 
 
-def test_trap_16_a_forwarded_command_that_is_lost_is_sent_again(bench: Bench, guard: Any) -> None:
-    """It is lost with its connection; nobody would ever call back."""
+def test_trap_16_a_forwarded_command_that_came_to_nothing_is_sent_again(bench: Bench, guard: Any) -> None:
+    """The node it was sent to had just lost its role, or was overloaded; nobody would ever call back."""
     guard.remove(LocalProposals, "_due_at", lambda self, pending: -1.0 if pending.sent_at is None else float("inf"))
     bench.elect("n1")
     bench.propose("n2", 1)
     bench.step("n2")
     assert [message["type"] for message in bench.links["n2", "n1"]] == ["propose"]
-    bench.connect("n1", "n2")
+    bench.links["n2", "n1"].clear()
     with guard.verdict():
         bench.run(bench.config.retry_s + 0.2)
+        assert [result.seq for result in bench.results["n2"]] == [1]
+
+
+def test_trap_16_a_forwarded_command_lost_with_its_connection_is_sent_on_the_next(bench: Bench, guard: Any) -> None:
+    guard.remove(RaftNode, "_route", lambda self: (self._core.leader(), self._core.term(), 0))
+    bench.elect("n1")
+    bench.propose("n2", 1)
+    bench.step("n2")
+    bench.connect("n1", "n2")
+    with guard.verdict():
+        bench.settle()
         assert [result.seq for result in bench.results["n2"]] == [1]
 
 

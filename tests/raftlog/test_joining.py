@@ -1,0 +1,107 @@
+"""A store that lost what it acknowledged (S5)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from raftlog_bench import Bench
+
+from raftlog.interface import Role
+from raftlog.joining import Joining
+
+
+def wiped(bench: Bench, name: str) -> None:
+    """The node comes back under its old id with an empty disk, as after a replacement without thought."""
+    bench.crash(name)
+    shutil.rmtree(bench.root / name)
+    bench.start(name, bootstrap=False)
+
+
+def test_S5_a_wiped_node_does_not_elect_a_leader_without_what_it_acknowledged(bench: Bench, guard: Any) -> None:
+    """n1 and n2 hold entry 3, acknowledged; n2 is wiped while n1 is away; n3, which never saw entry 3, asks it to
+    vote."""
+    guard.remove(Joining, "may_vote", lambda self: True)
+    bench.elect("n1")
+    bench.disconnect("n1", "n3")
+    bench.disconnect("n2", "n3")
+    bench.propose("n1", 1)
+    bench.settle()
+    assert [result.seq for result in bench.results["n1"]] == [1]
+    bench.crash("n1")
+    wiped(bench, "n2")
+    bench.connect("n2", "n3")
+    with guard.verdict():
+        bench.run(5.0)
+        assert all(node.status.role is not Role.LEADER for node in bench.nodes.values())
+        bench.start("n1")
+        bench.connect_all()
+        bench.run(5.0)
+        assert {name: bench.log(name)[2] for name in bench.members} == dict.fromkeys(bench.members, (3, 1))
+
+
+def test_a_wiped_node_votes_again_once_it_has_caught_up(bench: Bench) -> None:
+    bench.elect("n1")
+    for seq in range(1, 4):
+        bench.propose("n1", seq)
+        bench.settle()
+    wiped(bench, "n3")
+    assert not bench.nodes["n3"]._core._joining.may_vote()
+    bench.connect_all()
+    bench.now += 0.2
+    bench.settle()
+    assert bench.nodes["n3"]._core._joining.may_vote()
+    bench.crash("n3")
+    bench.start("n3", bootstrap=False)
+    assert bench.nodes["n3"]._core._joining.may_vote(), "it is durable"
+    bench.connect_all()
+    bench.crash("n1")
+    bench.run(5.0)
+    assert {node.status.leader for node in bench.nodes.values()} < {"n2", "n3"}
+
+
+def test_catching_up_is_to_reach_what_the_leader_had_when_it_was_first_heard(bench: Bench, guard: Any) -> None:
+    """An entry of the leader's own term is not enough: this one acknowledged a later one in the same term."""
+    guard.remove(Joining, "applied", _joins_with_any_entry_of_the_term)
+    bench.elect("n1")
+    bench.disconnect("n1", "n2")
+    bench.disconnect("n2", "n3")
+    for seq in range(1, 4):
+        bench.propose("n1", seq)
+        bench.settle()
+    assert bench.nodes["n1"].status.commit_index == 5
+    wiped(bench, "n3")
+    bench.connect("n1", "n3")
+    bench.now += 0.2
+    bench.step("n1")
+    (heartbeat,) = bench.deliver("n1", "n3")
+    bench.step("n3")
+    assert heartbeat["last_index"] == 5
+    bench.deliver("n3", "n1")
+    bench.step("n1")
+    with guard.verdict():
+        entries = bench.links["n1", "n3"][0]["entries"]
+        message = bench.links["n1", "n3"].popleft()
+        for count in (1, 2, 3):
+            part = message | {"entries": entries[:count]}
+            bench.nodes["n3"].receive("n1", part, connection=bench.connections["n1", "n3"])
+            bench.step("n3")
+            assert not bench.nodes["n3"]._core._joining.may_vote()
+    bench.nodes["n3"].receive("n1", message, connection=bench.connections["n1", "n3"])
+    bench.step("n3")
+    assert bench.nodes["n3"]._core._joining.may_vote()
+
+
+def _joins_with_any_entry_of_the_term(joining: Joining, entry_term: int, index: int) -> None:
+    if entry_term == joining._term:
+        joining._joined = True
+
+
+def test_a_cluster_without_bootstrap_elects_nobody(tmp_path: Path) -> None:
+    """Three empty stores may be three lost ones."""
+    bench = Bench(tmp_path, bootstrap=False)
+    bench.connect_all()
+    bench.run(5.0)
+    assert {node.status.term for node in bench.nodes.values()} == {0}
+    bench.close()
