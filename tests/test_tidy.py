@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 TEXTS = ("*.md", "*.toml", "Makefile", ".ci/*", "docs/*")
 
 
+@cache
 def tree() -> list[File]:
     paths = [path for package in (*MAY_IMPORT, "tests") for path in sorted((ROOT / package).rglob("*.py"))]
     return [File(path.relative_to(ROOT).as_posix(), path.read_text()) for path in paths]
