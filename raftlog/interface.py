@@ -108,8 +108,9 @@ class Log(Protocol):
     async def propose(self, command: bytes, *, timeout_s: float = 10.0) -> bytes:
         """Commit one command (grouped with others that are waiting) and return the applier's reply to it.
 
-        Raises CommandTooLarge, LogOverloaded, LogClosed (definite: nothing happened, nor will) or OutcomeUnknown (indefinite:
-        the time is over; it may happen yet). Retries under the same id happen inside, until `timeout_s` is over."""
+        Raises CommandTooLarge, LogOverloaded, LogClosed (definite: nothing happened, nor will) or OutcomeUnknown
+        (indefinite: the time is over; it may happen yet). Retries under the same id happen inside, until `timeout_s`
+        is over."""
         ...
 
     async def read_barrier(self, *, timeout_s: float = 5.0) -> int:
