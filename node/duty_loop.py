@@ -13,6 +13,7 @@ from node.wakeup import Wakeup
 from raftlog.errors import LogError
 from raftlog.interface import Log, LogStatus, Role
 from statemachine.codec import decode_reply, encode_command
+from statemachine.commands import AnyReply, SessionReply
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,11 @@ class DutyLoop:
         self._done: list[DutyDone] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._wakeup = Wakeup()
+
+    async def wait_answered(self) -> None:
+        """Until no proposal of a duty waits for its answer."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     def on_status(self, status: LogStatus) -> None:
         """A new leader begins at once."""
@@ -58,9 +64,16 @@ class DutyLoop:
 
     async def _propose(self, duty: Duty) -> None:
         try:
-            reply = await self._log.propose(encode_command(duty.command), timeout_s=self._config.propose_timeout_s)
+            reply = await self._propose_once(duty)
+            while isinstance(reply, SessionReply) and reply.remaining:
+                # At once: a dead node may have held tens of thousands of claims, and they all wait.
+                reply = await self._propose_once(duty)
         except LogError as error:
             logger.warning("%s %s: %s", *duty.name[:2], error)
         else:
-            logger.info("%s %s: %s", *duty.name[:2], decode_reply(reply).code)
+            logger.info("%s %s: %s", *duty.name[:2], reply.code)
         self._done.append(DutyDone(duty=duty.name))
+
+    async def _propose_once(self, duty: Duty) -> AnyReply:
+        command = encode_command(duty.command)
+        return decode_reply(await self._log.propose(command, timeout_s=self._config.propose_timeout_s))
