@@ -20,8 +20,9 @@ from raftlog.interface import Applier
 from raftlog.process import LogSettings, run_log_process
 from statemachine.machine import Machine
 
-YOUNG_OBJECTS_MAX = 50_000
-"""Allocations between two collections: applying makes many short-lived values and no cycles."""
+COLLECTIONS = (50_000, 20, 100)
+"""Thresholds of Python's garbage collector, for both processes: they make many short-lived values and hardly a cycle,
+and hold tens of thousands of long-lived ones that a full collection would walk through in the middle of a burst."""
 
 
 class LogProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +57,7 @@ def main(text: str) -> int:
     """Be the log process; returns its exit code."""
     settings = msgspec.json.decode(text, type=LogProcessSettings)
     set_up_logging(node=settings.node, level=settings.log_level, log_format=settings.log_format)
-    gc.set_threshold(YOUNG_OBJECTS_MAX)
+    gc.set_threshold(*COLLECTIONS)
     log_settings = LogSettings(
         data_dir=Path(settings.data_dir),
         node=settings.node,

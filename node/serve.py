@@ -28,7 +28,7 @@ from httpapi.app import build_app
 from node.clock import SystemClock
 from node.composition import Node, Surroundings, compose
 from node.config import ServeSettings, read_secret, split_address
-from node.log_process import YOUNG_OBJECTS_MAX, command_line
+from node.log_process import COLLECTIONS, command_line
 from node.log_records import set_up_logging
 from node.runlogs import RunLogs
 from node.schedule import pin_tzdata
@@ -66,7 +66,7 @@ def run_node(settings: ServeSettings) -> int:
     settings.validate()
     read_secret(settings.cluster_secret_file)
     set_up_logging(node=settings.node_id, level=settings.log_level, log_format=settings.log_format)
-    gc.set_threshold(YOUNG_OBJECTS_MAX)
+    gc.set_threshold(*COLLECTIONS)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))

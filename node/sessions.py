@@ -134,7 +134,7 @@ class SessionKeeper:
         for event in events:
             actions.extend(self._take(now_s, event))
         if self.incarnation is not None and now_s >= self._lease_from_s + self._settings.kill_s:
-            actions.extend(self._lapse("no renewal was acknowledged in time"))
+            actions.extend(self._lapse(now_s, "no renewal was acknowledged in time"))
         actions.extend(self._maybe_renew(now_s, at_once=self.draining and not was_draining))
         actions.extend(self._maybe_open(now_s))
         return actions
@@ -147,11 +147,11 @@ class SessionKeeper:
                 self._opening_sent_s = None
                 self._open_not_before_s = now_s + OPEN_AGAIN_AFTER_S
             case Renewed() if event.incarnation == self.incarnation:
-                return self._on_renewed(event)
+                return self._on_renewed(now_s, event)
             case RenewFailed() if event.incarnation == self.incarnation:
                 self._sent_s.pop(event.renewal, None)
             case Ended() if event.incarnation == self.incarnation:
-                return self._lapse("the cluster ended the session")
+                return self._lapse(now_s, "the cluster ended the session")
             case Drain():
                 self.draining = True
             case _:
@@ -170,7 +170,7 @@ class SessionKeeper:
             self._open_not_before_s = now_s + OPEN_AGAIN_AFTER_S
         self._opening_sent_s = None
 
-    def _on_renewed(self, event: Renewed) -> list[SessionAction]:
+    def _on_renewed(self, now_s: float, event: Renewed) -> list[SessionAction]:
         sent_s = self._sent_s.pop(event.renewal, None)
         if event.code == "ok":
             self.acknowledged_renewal = max(self.acknowledged_renewal, event.renewal)
@@ -179,10 +179,12 @@ class SessionKeeper:
             return []
         if event.code == "renewed":
             return []
-        return self._lapse(f"a renewal was refused: {event.code}")
+        return self._lapse(now_s, f"a renewal was refused: {event.code}")
 
-    def _lapse(self, why: str) -> list[SessionAction]:
+    def _lapse(self, now_s: float, why: str) -> list[SessionAction]:
         assert self.incarnation is not None
+        # A newer session ends the older one at once: not before this node has killed what it ran under that.
+        self._open_not_before_s = now_s + self._settings.kill_time_s
         killed = KillAll(incarnation=self.incarnation, why=why)
         self.incarnation = None
         self.lapses += 1

@@ -50,10 +50,19 @@ def test_it_starts_nothing_after_the_fence_and_kills_at_the_kill_instant() -> No
     assert not keeper.may_start(CLUSTER.fence_s)
     assert not any(isinstance(action, KillAll) for action in keeper.step(CLUSTER.kill_s - 0.01))
     actions = keeper.step(CLUSTER.kill_s)
-    assert actions[0] == KillAll(incarnation=1, why="no renewal was acknowledged in time")
-    assert isinstance(actions[-1], Open)
+    assert KillAll(incarnation=1, why="no renewal was acknowledged in time") in actions
     assert keeper.incarnation is None
     assert not keeper.may_start(0.0)
+
+
+def test_it_opens_the_next_session_only_when_the_killing_is_over() -> None:
+    keeper = SessionKeeper(CLUSTER)
+    opened(keeper, 0.0)
+    assert not any(isinstance(action, Open) for action in keeper.step(CLUSTER.kill_s))
+    over_s = CLUSTER.kill_s + CLUSTER.kill_time_s
+    assert keeper.next_step_s(CLUSTER.kill_s) == over_s
+    assert keeper.step(over_s - 0.01) == []
+    assert isinstance(keeper.step(over_s)[0], Open)
 
 
 def test_the_lease_counts_from_the_send_of_the_renewal_not_from_its_answer() -> None:
