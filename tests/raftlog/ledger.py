@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
+import msgpack
 from raftlog_applier import ChainApplier
 
 from raftlog.process import LogSettings, database_path, run_log_process
@@ -56,10 +57,12 @@ class Ledger:
         with self._environment.begin(db=self._databases[b"state/ledger"]) as transaction:
             return {bytes(command): int(times) for command, times in transaction.cursor()}
 
-    def standing(self) -> tuple[bytes | None, bytes | None]:
-        """(applied index, digest), as stored."""
+    def standing(self) -> tuple[int, int, bytes]:
+        """(applied index, commands applied, digest)."""
         with self._environment.begin(db=self._databases[b"state/chain"]) as transaction:
-            return transaction.get(b"index"), transaction.get(b"digest")
+            stored = [transaction.get(key) for key in (b"index", b"count", b"digest")]
+        index, count, digest = (value and msgpack.unpackb(value) for value in stored)
+        return index or 0, count or 0, digest or b""
 
     def close(self) -> None:
         self._environment.close()
