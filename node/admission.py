@@ -42,7 +42,6 @@ BACKOFF_S_MAX = 7 * 24 * 3600.0
 MULTIPLIER_MAX = 100.0
 GRACE_S_MAX = 366 * 24 * 3600.0
 JITTER_S_MAX = 24 * 3600.0
-IDEMPOTENCY_KEY_LENGTH_MAX = 255
 TZ_WITHOUT_WALL_TIMES = "UTC"
 """Kept for a job whose times need no zone: a default for the others would be a guess that fires at the wrong hour."""
 _OFFSET = re.compile(r"([Zz]|[+-]\d\d:\d\d)\s*\Z", re.ASCII)
