@@ -12,11 +12,9 @@ import msgspec
 
 from statemachine.codec import encode
 from statemachine.keys import SEPARATOR, U64, bucket_of, due_key, session_prefix, waiting_key
-from statemachine.records import FINAL_STATES, Run, RunState, TimerEntry
+from statemachine.records import Run, RunState, TimerEntry
 from statemachine.transitions import BIRTHS, TRANSITIONS, Move
 from statemachine.work import Work
-
-_HELD = frozenset({RunState.CLAIMED, RunState.RUNNING})
 
 
 def create(work: Work, run: Run) -> Run:
@@ -34,10 +32,10 @@ def allows(run: Run, move: Move) -> bool:
 
 def change(work: Work, run: Run, move: Move, **fields: Any) -> Run:
     """Move a run on, setting fields. Its state must allow the move."""
-    assert (run.state, move) in TRANSITIONS, f"a {run.state} run does not {move}"
-    state = TRANSITIONS[run.state, move]
+    state = TRANSITIONS.get((run.state, move))
+    assert state is not None, f"a {run.state} run does not {move}"
     new = msgspec.structs.replace(run, state=state, **fields)
-    if run.state not in _HELD or state not in _HELD:
+    if not (_is_held(state) and _is_held(run.state)):
         _leave(work, run)
         _enter(work, new)
     work.put_run(new)
@@ -88,26 +86,26 @@ def _enter(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
         work.waiting.add(waiting_key(run.priority, run.team, run.release_ms, run.run_id))
-    elif state in _HELD:
+    elif _is_held(state):
         work.transaction.put(claim_key(run), U64.pack(run.token), db=work.tables.claims)
         _hold(work, run, 1)
-    elif state in FINAL_STATES:
-        _end(work, run)
-    else:
+    elif _has_timer(state):
         kind = "release" if state is RunState.SCHEDULED else "retry"
         entry = TimerEntry(token=run.token, kind=kind)  # type: ignore[arg-type]
         work.transaction.put(timer_key(run), encode(entry), db=work.tables.timers)
+    else:
+        _end(work, run)
 
 
 def _leave(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
         work.waiting.remove(waiting_key(run.priority, run.team, run.release_ms, run.run_id))
-    elif state in _HELD:
+    elif _is_held(state):
         found = work.transaction.delete(claim_key(run), db=work.tables.claims)
         assert found, "a held run must stand in claims"
         _hold(work, run, -1)
-    elif state not in FINAL_STATES:
+    elif _has_timer(state):
         found = work.transaction.delete(timer_key(run), db=work.tables.timers)
         assert found, "a scheduled or retrying run must have its timer"
 
@@ -125,3 +123,12 @@ def _end(work: Work, run: Run) -> None:
         work.count_skip(reason_word(run.reason), run.count)
     else:
         work.count(f"runs_{run.state.value}")
+
+
+def _is_held(state: RunState) -> bool:
+    # Identity, not membership: hashing a member of an enum is a call into Python, and every run comes along here.
+    return state is RunState.CLAIMED or state is RunState.RUNNING
+
+
+def _has_timer(state: RunState) -> bool:
+    return state is RunState.SCHEDULED or state is RunState.RETRYING
