@@ -24,7 +24,7 @@ class RaftConfig:
     """A proposal or barrier without a result is sent again after this time, under the same id."""
     apply_slice_s: float = 0.03
     """Applying pauses after this long, so that heartbeats never starve."""
-    tick_wait_max_s: float = 0.1
+    tick_wait_max_s: float = 0.25
     """The longest time between two steps, whatever the timers say."""
 
     command_bytes_max: int = 240 * 1024

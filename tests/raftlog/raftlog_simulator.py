@@ -57,7 +57,7 @@ class Plan:
     def draw(cls, seed: int, duration_s: float) -> Plan:
         dice = random.Random(f"plan {seed}")
         return cls(
-            size=dice.choice([3, 3, 3, 5, 2, 1]),
+            size=dice.choice([3, 3, 3, 3, 5, 5, 2, 1]),
             duration_s=duration_s,
             delay_s=dice.choice([0.0002, 0.002, 0.02, 0.12]),
             delay_tail_s=dice.choice([0.0, 0.01, 0.3]),
