@@ -103,7 +103,6 @@ class SessionKeeper:
         """The incarnation that this node holds; None while it has none."""
         self.renewal = 0
         """Number of the last renewal that was sent."""
-        self.acknowledged_renewal = 0
         self.draining = False
         self.lapses = 0
         self._opening = 0
@@ -163,7 +162,7 @@ class SessionKeeper:
             return
         if event.code == "ok":
             self.incarnation = event.incarnation
-            self.renewal = self.acknowledged_renewal = 0
+            self.renewal = 0
             self._sent_s.clear()
             self._lease_from_s = self._last_sent_s = self._opening_sent_s
         else:
@@ -173,7 +172,6 @@ class SessionKeeper:
     def _on_renewed(self, now_s: float, event: Renewed) -> list[SessionAction]:
         sent_s = self._sent_s.pop(event.renewal, None)
         if event.code == "ok":
-            self.acknowledged_renewal = max(self.acknowledged_renewal, event.renewal)
             if sent_s is not None:
                 self._lease_from_s = max(self._lease_from_s, sent_s)
             return []

@@ -18,6 +18,9 @@ from typing import NamedTuple
 
 from statemachine.commands import RunClaimed
 
+DUE_MAX = 512
+"""Claims that one step hands out; in a burst the results of some travel while others start."""
+
 
 class ClaimKey(NamedTuple):
     """One claim of a run: the token rises with every claim."""
@@ -118,7 +121,7 @@ class ReleaseTimers:
         return self._heap[0][0] if self._heap else None
 
     def step(self, now_ms: int, events: Sequence[TimerEvent] = ()) -> Due:
-        """Take in what happened and hand out what is due. A claim is handed out once."""
+        """Take in what happened and hand out what is due, DUE_MAX claims at most. A claim is handed out once."""
         versions: dict[str, int] = {}
         for event in events:
             if isinstance(event, Superseded):
@@ -187,7 +190,7 @@ class ReleaseTimers:
 
     def _pop_due(self, now_ms: int) -> list[RunClaimed]:
         due: list[RunClaimed] = []
-        while self._heap and self._heap[0][0] <= now_ms:
+        while self._heap and self._heap[0][0] <= now_ms and len(due) < DUE_MAX:
             held = self._held.get(heapq.heappop(self._heap)[2])
             if held is not None and not held.started:
                 held.started = True

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from node.timers import Claimed, ClaimKey, Finished, Lapsed, Leaving, Reconciled, ReleaseTimers, Superseded
+from node.timers import DUE_MAX, Claimed, ClaimKey, Finished, Lapsed, Leaving, Reconciled, ReleaseTimers, Superseded
 from statemachine.commands import RunClaimed
 
 
@@ -57,6 +57,18 @@ def test_of_what_is_due_at_once_the_highest_priority_starts_first_then_the_longe
     low, high, older = claim("a", priority=2), claim("b", priority=8), claim("c", priority=2, release_ms=500)
     events = [Claimed(index=1, claim=one) for one in (low, high, older)]
     assert timers().step(1000, events).start == [high, older, low]
+
+
+def test_a_burst_is_handed_out_in_portions_by_priority() -> None:
+    held = timers()
+    claims = [claim(f"r{number:04}", priority=number % 3) for number in range(2 * DUE_MAX)]
+    first = held.step(1000, [Claimed(index=1, claim=one) for one in claims])
+    assert held.next_release_ms() == 1000, "there is more, at once"
+    second = held.step(1000)
+    assert (len(first.start), len(second.start), len(held.step(1000).start)) == (DUE_MAX, DUE_MAX, 0)
+    assert [one.priority for one in (*first.start, *second.start)] == sorted(
+        (one.priority for one in claims), reverse=True
+    )
 
 
 def test_a_claim_of_another_session_is_not_ours() -> None:
