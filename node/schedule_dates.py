@@ -1,7 +1,8 @@
 """Which dates an expression means, as one bit mask for each of the fourteen kinds of year.
 
-A kind is the weekday of 1 January and whether the year is a leap year; the calendar repeats after 400 years, in which
-every kind occurs. So a date that no kind of year holds never comes, and the next date is a few shifts away.
+A kind is the weekday of 1 January and whether the year is a leap year. Every kind comes again within 40 years (after 12
+or 28, but for the years around 2100). So a date that no kind of year holds never comes, and the next date is a few
+shifts away.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from datetime import date
 
 from node.schedule_fields import DayPick
 
-SEARCH_YEARS_MAX = 400
-"""After so many years both the calendar and every zone's yearly rule repeat: what did not come by then never comes."""
+SEARCH_YEARS_MAX = 42
+"""Every kind of year, between any neighbours that it can have, begins and ends within so many years."""
 YEAR_MAX = 9998
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _MONTH_DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -63,8 +64,11 @@ class Dates:
             return day + (rest & -rest).bit_length() - 1
         year = date.fromordinal(start + EPOCH_ORDINAL).year
         for later in range(year + 1, min(year + SEARCH_YEARS_MAX, YEAR_MAX) + 1):
-            start, _, mask = self._enter(later)
+            leap = isleap(later)
+            start, end = end, end + 365 + leap
+            mask = self._mask((start + 4) % 7, leap)
             if mask:
+                self._year = (start, end, mask)
                 return start + (mask & -mask).bit_length() - 1
         return None
 

@@ -19,7 +19,9 @@ from node.zones_file import DAY_S
 GapPolicy = Literal["after", "skip"]
 FoldPolicy = Literal["default", "first", "both", "last"]
 SEARCH_S_MAX = SEARCH_YEARS_MAX * 31_556_952
-"""How far a search goes without meeting a tick before it says that none comes: the cost bound of sparse schedules."""
+"""How far a search goes without meeting a tick before it says that none comes: the cost bound of sparse schedules.
+
+Counted from where the zone is regular: from there on a year's ticks depend only on which kind of year it is."""
 
 
 class CronTicks:
@@ -34,7 +36,7 @@ class CronTicks:
     def next(self, after_s: int) -> int | None:
         """The first tick later than `after_s`; None when none comes."""
         at_s = max(after_s + 1, FIRST_S)
-        give_up_s = min(at_s + SEARCH_S_MAX, LAST_S)
+        give_up_s = self._give_up_s(at_s)
         while at_s <= give_up_s:
             segment = self.zone.segment_at(at_s)
             gap_s = self.gap_tick(segment)
@@ -53,15 +55,18 @@ class CronTicks:
         found: list[int] = []
         at_s = max(after_s + 1, FIRST_S)
         end_s = min(until_s, LAST_S) + 1
-        give_up_s = at_s + SEARCH_S_MAX
-        while at_s < min(end_s, give_up_s) and len(found) < limit:
+        give_up_s = self._give_up_s(at_s)
+        while at_s < end_s and at_s <= give_up_s and len(found) < limit:
             segment = self.zone.segment_at(at_s)
             low, high = self.window(segment, at_s, end_s)
             ticks = self._all_in(segment, at_s, end_s, limit - len(found))
             found += ticks
             at_s = self._go_on(segment, max(low, high))
-            give_up_s = at_s + SEARCH_S_MAX if ticks else give_up_s
+            give_up_s = self._give_up_s(at_s) if ticks else give_up_s
         return found
+
+    def _give_up_s(self, at_s: int) -> int:
+        return min(max(at_s, self.zone.regular_from_s) + SEARCH_S_MAX, LAST_S)
 
     def _go_on(self, segment: Segment, low: int) -> int:
         """Where the search continues when this segment has no more ticks from the wall minute `low` on.

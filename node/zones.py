@@ -48,6 +48,8 @@ class Zone:
         self._listed = _segments(file.first_offset_s, FIRST_S, file.changes, following)
         self._starts = [segment.start_s for segment in self._listed]
         self._rule_from_s = self._listed[-1].end_s
+        self.regular_from_s = self._listed[-1].start_s if file.rule is None else self._rule_from_s
+        """From here on the zone's years are all alike: one rule, or no change at all."""
         self._rule_years: dict[int, tuple[Segment, ...]] = {}
         self._latest = self._listed[-1]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from calendar import isleap
 from dataclasses import replace
+from datetime import date
 from itertools import pairwise
 
 import pytest
@@ -13,7 +15,13 @@ from hypothesis import strategies as st
 from node import schedule as schedule_module
 from node.interface import SCHEDULES_MAX
 from node.schedule import InvalidSchedule, Schedule, ScheduleSpec, compile_schedule, instant_text, parse_run_at
-from node.zones import LAST_S, zone_names
+from node.schedule_dates import SEARCH_YEARS_MAX
+from node.schedule_gate import read_expression
+from node.schedule_grammar import Cron
+from node.schedule_hash import draw_for
+from node.schedule_pattern import canonical, pattern_of
+from node.schedule_search import CronTicks
+from node.zones import LAST_S, zone, zone_names
 from tests.node.schedule_oracle import EPOCH, random_sample
 
 DAY_MS = 86_400_000
@@ -253,6 +261,35 @@ def test_a_time_that_every_clock_change_removes_ends_the_search(text: str, choic
     assert ticks.next(at("2026-01-01T00:00:00Z")) is None
     assert list(ticks.between(at("2026-01-01T00:00:00Z"), FAR_MS, 3)) == []
     assert ticks.next(at("2000-01-01T00:00:00Z")) == at("2000-03-12T07:30:00Z") - (30 * 60_000 if text[0] == "*" else 0)
+
+
+def test_every_kind_of_year_comes_again_within_the_search() -> None:
+    """With any neighbours that it can have: what the search's bound stands on."""
+    kinds = {year: (date(year, 1, 1).weekday(), isleap(year)) for year in range(1999, 2403)}
+    last_seen: dict[object, int] = {}
+    for year in range(2000, 2402):
+        around = kinds[year - 1], kinds[year], kinds[year + 1]
+        assert year - last_seen.get(around, year) + 2 <= SEARCH_YEARS_MAX
+        last_seen[around] = year
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tz", ["America/New_York", "Africa/Casablanca", "Australia/Lord_Howe", "Asia/Kathmandu"])
+def test_a_bounded_search_finds_what_an_endless_one_finds(tz: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(tz)
+    zone_read = zone(tz)
+    assert zone_read is not None
+    for _ in range(60):
+        day, month, weekday = rng.choice(["?", "29", "8-14"]), rng.randint(2, 4), f"0#{rng.randint(1, 5)}"
+        text = f"*/{rng.randint(1, 59)} {rng.randint(1, 3)} {day} {month} {weekday}"
+        from_s = rng.randrange(0, 6_000_000_000)
+        expression = read_expression(text)
+        assert isinstance(expression, Cron)
+        ticks = CronTicks(pattern_of(canonical(expression, draw_for(""))), zone_read, gap="after", fold="default")
+        bounded = ticks.next(from_s), ticks.between(from_s, from_s * 3, 3)
+        with monkeypatch.context() as patched:
+            patched.setattr("node.schedule_search.SEARCH_S_MAX", 10**11)
+            assert (ticks.next(from_s), ticks.between(from_s, from_s * 3, 3)) == bounded, (text, from_s)
 
 
 @pytest.mark.parametrize("text", ["* * * * *", "0 0 1 1 *", "@every 1h", "0 0 29 2 1"])

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from node.cli_schedule import schedule
 from node.interface import SCHEDULES_MAX
 from node.schedule import InvalidSchedule, ScheduleSpec, compile_schedule, instant_text, parse_run_at
+from node.schedule_dates import SEARCH_YEARS_MAX
 from node.schedule_grammar import EVERY_S_MAX, EXPRESSION_CHARACTERS_MAX
 from node.schedule_hash import JITTER_S_MAX
 
@@ -67,6 +68,7 @@ def test_the_limits_are_the_ones_of_the_code() -> None:
     assert limits["characters of an expression"] == str(EXPRESSION_CHARACTERS_MAX)
     assert limits["expressions of a job"] == str(SCHEDULES_MAX)
     assert limits["period of `@every`"] == f"1 s to {EVERY_S_MAX // 86_400} days"
+    assert limits["search"].startswith(f"{SEARCH_YEARS_MAX} years")
     assert limits["`jitter_s`"] == f"{JITTER_S_MAX:,.0f}"
 
 
