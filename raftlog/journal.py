@@ -27,6 +27,7 @@ Entry = tuple[bytes, int, int]
 FIRST_COMMIT_INDEX = 1
 """Entry 1 is the same no-op on every node, so it counts as committed from the start."""
 
+_NOTHING: Entry = (b"", 0, 0)
 _KEY = struct.Struct(">Q")
 _TERM = struct.Struct(">Q")
 
@@ -41,7 +42,8 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
         self._cache: dict[int, Entry] = {}
         self._cache_bytes = 0
         self._cache_bytes_max = cache_bytes
-        self.first_index, self._last = self._bounds()
+        self._first, self._last = self._bounds()
+        self.first_index = max(1, self._first[1])
         self._term, self._vote = meta.ballot()
         self._commit_index = self._stored_commit_index()
 
@@ -128,6 +130,8 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
             start, stop, _ = item.indices(len(self))
             tail = Tail(self, self.first_index + start)
             return tail if item.stop is None else tail[: max(0, stop - start)]
+        if item == 0 and self._first is not _NOTHING:
+            return self._first  # the library asks for it before every look at the log
         index = self.first_index + item if item >= 0 else self.last_index + 1 + item
         if not self.first_index <= index <= self.last_index:
             raise IndexError(item)
@@ -135,12 +139,12 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
 
     # Inside.
 
-    def _bounds(self) -> tuple[int, Entry]:
-        """(first index, last entry); (1, a placeholder at 0) for an empty log."""
+    def _bounds(self) -> tuple[Entry, Entry]:
+        """(first entry, last entry); both a placeholder at 0 for an empty log."""
         with self._disk.transaction.cursor(db=self._database) as cursor:
             if not cursor.first():
-                return 1, (b"", 0, 0)
-            first: int = _KEY.unpack(cursor.key())[0]
+                return _NOTHING, _NOTHING
+            first = _decoded(_KEY.unpack(cursor.key())[0], cursor.value())
             cursor.last()
             return first, _decoded(_KEY.unpack(cursor.key())[0], cursor.value())
 
@@ -169,6 +173,8 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
         command, index, term = entry
         self._disk.transaction.put(_KEY.pack(index), _TERM.pack(term) + command, append=True, db=self._database)
         self._last = entry
+        if self._first is _NOTHING:
+            self._first = entry
         self._cache[index] = entry
         self._cache_bytes += len(command)
         while self._cache_bytes > self._cache_bytes_max:
