@@ -10,7 +10,9 @@ from node.schedule_fields import HOUR, MINUTE, WEEKDAY, FieldKind, Refused, pars
 _NUMBER = r"\d{1,9}"
 _SPAN = re.compile(rf"(\*|{_NUMBER}|[a-z]{{3}})(?:-({_NUMBER}|[a-z]{{3}}))?(?:/({_NUMBER}))?")
 _SLIPS = [
-    (re.compile(r"\.\d*"), ""),
+    (re.compile(r"\.\d*|_"), ""),
+    (re.compile(r"^(\d+)(?:st|nd|rd|th)$"), r"\1"),
+    (re.compile(r"(?<=[0-9a-z*])[^-0-9a-z*?,/#()~]+(?=[0-9a-z*])"), ","),  # 1;2 is two values and never 12
     (re.compile(r"[^-0-9a-z*?,/#()~]"), ""),
     (re.compile(r"/{2,}"), "/"),
     (re.compile(r"/-"), "/"),
@@ -24,10 +26,10 @@ _SLIPS = [
 ]
 _SPELLINGS = [
     (re.compile(r"^r(?=$|[/(])"), "h"),
-    (re.compile(r"^~$"), "h"),
     (re.compile(r"^w(\d+)$"), r"\1w"),
     (re.compile(r"^wl$"), "lw"),
     (re.compile(r"^l(\d)$"), r"\1l"),
+    (re.compile(r"^l(\d+)$"), r"l-\1"),
     (re.compile(r"^(l(?:-\d+)?)[^-\d].*$"), r"\1"),
     (re.compile(r"^l-\d+$"), "l"),
     (re.compile(r"^(\d+)w.+$"), r"\1w"),
@@ -35,7 +37,7 @@ _SPELLINGS = [
     (re.compile(r"^(\w+)#.*$"), r"\1l"),
     (re.compile(r"^(?:.*-)?l$"), "6l"),
     (re.compile(r"^(.+)-l$"), r"\1-31"),
-    (re.compile(r"^h.*$"), "h"),
+    (re.compile(r"^h.*$|^.*~.*$"), "h"),
     (re.compile(r"^\?.*$"), "*"),
 ]
 
@@ -67,19 +69,21 @@ def _item_guesses(kind: FieldKind, text: str) -> Iterator[str]:
     plain = re.sub(r"[a-z]{4,}", lambda word: word[0][:3] if word[0][:3] in kind.names else word[0], plain)
     yield plain
     yield _weekdays_of_month(kind, plain)
-    yield _hashed(kind, plain)
+    yield from _hashed(kind, plain)
     for spelling, right in _SPELLINGS:
         if spelling.search(plain):
             yield spelling.sub(right, plain)
     yield _span(kind, plain)
 
 
-def _hashed(kind: FieldKind, text: str) -> str:
-    """`a~b` of cronie is a random value of a range; `H(a-b)` is a stable one."""
-    ends = re.fullmatch(r"(\w*)~(\w*)(?:/.*)?", text)
+def _hashed(kind: FieldKind, text: str) -> Iterator[str]:
+    """`a~b` of cronie is a random value of a range, `a~b/n` a random start; `H(a-b)` and `H(a-b)/n` are stable ones."""
+    ends = re.fullmatch(r"(\w*)~(\w*)(/\d+)?(?:/.*)?", text)
     if ends is None:
-        return ""
-    return f"h({ends[1] or kind.first}-{ends[2] or kind.last})"
+        return
+    span = f"({ends[1] or kind.first}-{ends[2] or kind.last})" if ends[1] or ends[2] else ""
+    yield f"h{span}{ends[3] or ''}"
+    yield f"h{span}"
 
 
 def _weekdays_of_month(kind: FieldKind, text: str) -> str:
@@ -149,7 +153,8 @@ def _number(kind: FieldKind, text: str, *, alone: bool) -> int:
 
 
 def _as_written(text: str) -> str:
-    """Letters that are no names in the case in which they are usually written: 15W, L, 5L, H/15."""
+    """Letters that are no names in the case in which they are usually written: 15W, L, 5L, friL, H/15."""
+    text = re.sub(r"^([a-z]{3})l$", r"\1L", text)
     return re.sub(r"(?<![a-z])[hlw]+(?![a-z])", lambda letters: letters[0].upper(), text)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
 from node.schedule_field_remedies import mended_field
-from node.schedule_fields import KINDS, Refused, parse_field
+from node.schedule_fields import KINDS, WEEKDAYS, Refused, parse_field
 from node.schedule_grammar import EVERY_S_MAX, EXPRESSION_CHARACTERS_MAX, NICKNAMES
 
 EXAMPLE = "0 2 * * *"
@@ -21,6 +21,9 @@ _SAYINGS = {
     "@reboot": "@hourly",
     "@secondly": "@every 1s",
     "@minutely": "* * * * *",
+    "@every month": "@monthly",
+    "@every weekday": "0 0 * * 1-5",
+    "@every year": "@yearly",
     "@every_minute": "* * * * *",
     "@every_second": "@every 1s",
     "@fortnightly": "@every 14d",
@@ -31,9 +34,16 @@ _SAYINGS = {
     "@noon": "0 12 * * *",
 }
 _ZONE_PREFIX = re.compile(r"^(?:CRON_)?TZ=\S*\s*", re.IGNORECASE)
-_CRON_LIKE = re.compile(r"[-0-9*?,/#]+|[LWHR]|[A-Za-z]{3}(?:-[A-Za-z]{3})?")
+_COMMENT = re.compile(r"\s#(?!\d).*$")
+_CRON_ITEM = r"(?:[-0-9*?/#()~LWHR]+|[A-Za-z]{3}(?:-[A-Za-z]{3})?(?:#\d|L)?)"
+_CRON_LIKE = re.compile(rf"{_CRON_ITEM}(?:,{_CRON_ITEM})*")
+_YEARS = re.compile(r"(?:19|20)\d\d\S*")
+_CLOCK = re.compile(r"(\d{1,2})(?::(\d\d))?(?::\d\d)?([ap]m)?", re.IGNORECASE)
+_IN_WORDS = re.compile(r"every (?:\d+ ?)?[a-z]+", re.IGNORECASE)
 _AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([a-z]*)")
-_AMOUNT_S = {"ms": 0.001, "": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_DAY_S = 86_400.0
+_AMOUNT_S = {"ms": 0.001, "mo": 30 * _DAY_S, "": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_AMOUNT_S |= {"d": _DAY_S, "w": 7 * _DAY_S, "y": 365 * _DAY_S}
 
 
 def remedy(text: str, accepts: Accepts) -> str:
@@ -45,8 +55,7 @@ def remedy(text: str, accepts: Accepts) -> str:
 
 
 def _guesses(text: str, accepts: Accepts) -> Iterator[str]:
-    normal = unicodedata.normalize("NFKC", text[:EXPRESSION_CHARACTERS_MAX])[:EXPRESSION_CHARACTERS_MAX]
-    lines = [line for line in map(_plain, re.split(r"[\r\n]+", normal)) if line]
+    lines = [line for line in map(_plain, re.split(r"[\r\n]+", text[:EXPRESSION_CHARACTERS_MAX])) if line]
     joined = " ".join(lines)
     if len(lines) > 1 and len(joined.split()) == len(KINDS):
         yield from _line_guesses(joined, accepts)
@@ -56,15 +65,21 @@ def _guesses(text: str, accepts: Accepts) -> Iterator[str]:
 
 def _plain(line: str) -> str:
     """One line in ASCII. A strange sign stays a (wrong) sign, so that the fields after it keep their places."""
-    return _ZONE_PREFIX.sub("", "".join(map(_ascii, line)).strip()).strip()
+    return _COMMENT.sub("", _ZONE_PREFIX.sub("", "".join(map(_ascii, line)).strip())).strip()
 
 
 def _ascii(character: str) -> str:
     if " " <= character <= "~":
         return character
+    category = unicodedata.category(character)
+    if category == "Pd" or character == "\N{MINUS SIGN}":
+        return "-"
     digit = unicodedata.decimal(character, None)
-    if digit is not None:
-        return str(digit)
+    plain = str(digit) if digit is not None else unicodedata.normalize("NFKC", character)
+    if len(plain) == 1 and " " <= plain <= "~" and category != "No":  # a raised 2 is no digit of the number before it
+        return plain
+    if category == "Cf":
+        return ""
     return "!" if character.isprintable() else " "
 
 
@@ -74,8 +89,11 @@ def _line_guesses(line: str, accepts: Accepts) -> Iterator[str]:
     if line.startswith("@"):
         yield from _nickname_guesses(line.lower())
         return
+    if _IN_WORDS.fullmatch(line):
+        yield from _nickname_guesses("@" + line.lower())
     if len(fields) == 1:
         yield "@" + line.lower()
+        yield from _clock_guesses(line, ["*"] * 3)
     if len(fields) > len(KINDS):
         yield from _many_fields_guesses(fields, accepts)
     elif len(fields) == len(KINDS):
@@ -85,12 +103,33 @@ def _line_guesses(line: str, accepts: Accepts) -> Iterator[str]:
 
 
 def _five_fields_guesses(fields: list[str]) -> Iterator[str]:
-    beyond_hour = re.fullmatch(r"\*/(\d{2,6})", fields[0])
-    if beyond_hour and int(beyond_hour[1]) > 60 and fields[1:] == ["*"] * 4:
-        yield f"@every {int(beyond_hour[1])}m"
+    yield from _period_guesses(fields)
+    if fields[1] == "*":
+        yield from _clock_guesses(fields[0], fields[2:])
+    else:
+        yield from _clock_guesses(fields[1], fields[2:], minute=fields[0])
     minute, hour, day, month, weekday = (mended_field(kind, field) for kind, field in zip(KINDS, fields, strict=True))
     for days in (f"{day} {month} {weekday}", f"{day} {month} *", f"L {month} {weekday}", f"* {month} {weekday}"):
         yield f"{minute} {hour} {days}"
+
+
+def _period_guesses(fields: list[str]) -> Iterator[str]:
+    """A step beyond its field: "every 90 minutes", "every 36 hours", "every 45 days" are periods."""
+    for index, (most, unit) in enumerate([(60, "m"), (24, "h"), (31, "d")]):
+        step = re.fullmatch(r"\*/(\d{2,4})", fields[index])
+        alone = all(field.isdigit() for field in fields[:index]) and fields[index + 1 :] == ["*"] * (4 - index)
+        if step and alone and int(step[1]) > most:
+            yield f"@every {int(step[1])}{unit}"
+
+
+def _clock_guesses(text: str, days: list[str], minute: str = "*") -> Iterator[str]:
+    """A time of day where a number belongs: 8:00, 9pm, 17:30."""
+    clock = _CLOCK.fullmatch(text)
+    if clock is None or not (clock[2] or clock[3]):
+        return
+    half = (clock[3] or "").lower()
+    hour = int(clock[1]) % 12 + 12 * (half == "pm") if half else int(clock[1])
+    yield " ".join([str(int(clock[2] or 0)) if minute == "*" else minute, str(hour), *days])
 
 
 def _many_fields_guesses(fields: list[str], accepts: Accepts) -> Iterator[str]:
@@ -103,8 +142,10 @@ def _many_fields_guesses(fields: list[str], accepts: Accepts) -> Iterator[str]:
     if fields[1:] == ["*"] * (len(fields) - 1) and (stepped or fields[0] == "*"):
         yield f"@every {int(stepped[1]) if stepped else 1}s"
     if len(fields) == 7:
-        if fields[0] in ("0", "00") and fields[6] in ("*", "?"):
+        if fields[0] in ("0", "00") and (fields[6] in ("*", "?") or _YEARS.fullmatch(fields[6])):
             yield " ".join(fields[1:6])
+    elif _YEARS.fullmatch(fields[5]):  # neither end can be the seconds
+        yield " ".join(fields[:5])
     else:
         yield from _unambiguous_reading(fields, accepts)
     yield "@every 10s"
@@ -138,12 +179,19 @@ def _nickname_guesses(line: str) -> Iterator[str]:
 
 
 def _every_guess(amounts: str) -> str:
-    seconds = 0.0
-    for amount, unit in _AMOUNT.findall(amounts):
-        seconds += float(amount) * _AMOUNT_S.get(unit, _AMOUNT_S.get(unit[:1], 60.0))
+    word = re.fullmatch(r"\s*([a-z]+)", amounts)
+    if word and word[1][:3] in WEEKDAYS:
+        return f"0 0 * * {word[1][:3]}"
+    if word and word[1][:1] in _AMOUNT_S:
+        amounts = f"1{word[1]}"
+    seconds = sum(float(amount) * _unit_s(unit) for amount, unit in _AMOUNT.findall(amounts))
     if not seconds:
         return "@every 1h"
     return "@every " + _period_text(max(1, min(round(seconds), EVERY_S_MAX)))
+
+
+def _unit_s(unit: str) -> float:
+    return next((_AMOUNT_S[known] for known in (unit, unit[:2], unit[:1]) if known in _AMOUNT_S), 60.0)
 
 
 def _period_text(period_s: int) -> str:
