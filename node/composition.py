@@ -61,6 +61,7 @@ def compose(
         figures=lambda: figures_of(around.reader, around.clock.wall_ms),
         log_status=lambda: around.log.status,
         running=lambda: runtime.worker.attempts.running_by_kind(),
+        skew_s=lambda live: runtime.skews.skews_s(live).get(config.node),
     )
     runtime = Runtime(
         config=config,
@@ -96,4 +97,5 @@ def _service(
         clock=around.clock,
         metrics=metrics,
         not_ready=runtime.not_ready,
+        skews=runtime.skews,
     )

@@ -27,6 +27,7 @@ def figures_of(reader: StateReader, now_ms: Callable[[], int]) -> StateFigures:
             jobs_overdue=_due_before(snapshot, now - OVERDUE_AFTER_MS),
             lmdb_used_bytes=space.used_bytes,
             lmdb_map_bytes=space.map_bytes,
+            live_nodes=[session.node for session in snapshot.sessions() if session.live],
         )
 
 

@@ -7,7 +7,7 @@ labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
@@ -34,10 +34,11 @@ class StateFigures:
     """Of those, the ones that are late beyond a failover: something is wrong with them or with the cluster."""
     lmdb_used_bytes: int = 0
     lmdb_map_bytes: int = 0
+    live_nodes: Collection[str] = ()
 
 
 class Metrics:
-    """One node's registry. The three sources are asked at each scrape; `figures` may say None when the state cannot be
+    """One node's registry. The sources are asked at each scrape; `figures` may say None when the state cannot be
     read yet."""
 
     def __init__(
@@ -46,10 +47,12 @@ class Metrics:
         figures: Callable[[], StateFigures | None],
         log_status: Callable[[], LogStatus],
         running: Callable[[], Mapping[str, int]],
+        skew_s: Callable[[Collection[str]], float | None],
     ) -> None:
         self._figures = figures
         self._log_status = log_status
         self._running = running
+        self._skew_s = skew_s
         self._registry = CollectorRegistry()
         self._delays = Histogram(
             "horae_run_start_delay_seconds",
@@ -84,6 +87,10 @@ class Metrics:
         if figures is not None:
             yield from _counted(figures.counters)
             yield from _state(figures)
+            skew_s = self._skew_s(figures.live_nodes)
+            if skew_s is not None:
+                text = "How far this node's clock is ahead of the median of the live nodes'."
+                yield GaugeMetricFamily("horae_clock_skew_seconds", text, value=skew_s)
 
 
 def _counted(counters: Counters) -> Iterable[Metric]:

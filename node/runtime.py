@@ -16,6 +16,7 @@ from node.metrics import Metrics
 from node.plans import Plan, PlanCache
 from node.runlogs import RunLogs
 from node.session_calls import SessionCalls
+from node.skew import ClockSkews
 from node.tick_loop import TickLoop
 from node.ticker import Appeared, Moved, Ticker
 from node.views import StateSource
@@ -30,6 +31,7 @@ from statemachine.commands import (
     JobUpdated,
     RunClaimed,
     SessionEnded,
+    SessionRenewed,
 )
 from statemachine.limits import INT_MAX
 from statemachine.records import Job
@@ -66,6 +68,8 @@ class Runtime:
         self._log = log
         self._logs = logs
         self._clock = clock
+        self._source = source
+        self.skews = ClockSkews(clock)
         self.probe = QuorumProbe(log, clock, every_s=config.quorum_probe_every_s)
         calls = SessionCalls(config=config, log=log, source=source, clock=clock, version=version, tzdata=tzdata)
         self.worker = Worker(
@@ -157,12 +161,20 @@ class Runtime:
                 self.worker.on_superseded(event.job_id, event.version)
             case SessionEnded() if event.node == self._config.node:
                 self.worker.on_session_ended(event.incarnation)
+            case SessionRenewed():
+                self._on_renewed(event.node)
             case BucketsMoved():
                 self._ticks.on_event(Moved())
             case DueChanged():
                 self._ticks.on_event(Appeared(at_ms=event.at_ms))
             case _:
                 pass
+
+    def _on_renewed(self, node: str) -> None:
+        with self._source.view() as view:
+            session = view.session(node)
+        if session is not None:
+            self.skews.heard(node, session.wall_ms)
 
     async def _prune_forever(self) -> None:
         while True:

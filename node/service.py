@@ -27,6 +27,7 @@ from node.previews import preview
 from node.reads import Reads, live_job
 from node.runlogs import RunLogs
 from node.schedule import ScheduleSpec
+from node.skew import ClockSkews
 from node.writes import Writes
 from raftlog.interface import Log, LogStatus
 from statemachine.reader import StateReader
@@ -60,6 +61,7 @@ class Service(Reads):
         clock: Clock,
         metrics: Metrics,
         not_ready: Callable[[], str | None],
+        skews: ClockSkews,
     ) -> None:
         super().__init__(reader=reader, probe=probe)
         self._identity = identity
@@ -69,6 +71,7 @@ class Service(Reads):
         self._clock = clock
         self._metrics = metrics
         self._not_ready = not_ready
+        self._skews = skews
 
     async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated:
         return await self._writes.create_job(draft, idempotency_key=idempotency_key)
@@ -94,7 +97,7 @@ class Service(Reads):
         index = await self.stand_at(consistency)
         status = self._log.status
         with self.open_at(index) as (snapshot, read):
-            nodes = _node_views(self._identity, status, snapshot)
+            nodes = self._node_views(status, snapshot)
         own = self._identity.node
         return ClusterView(
             cluster_id=self._identity.cluster_id,
@@ -132,6 +135,23 @@ class Service(Reads):
             return kept, job.jitter_s
         return replace(spec, dst_gap=kept.dst_gap, dst_fold=kept.dst_fold), job.jitter_s
 
+    def _node_views(self, status: LogStatus, snapshot: Snapshot) -> list[NodeView]:
+        """Every member, and every other node that ever had a session."""
+        sessions = {session.node: session for session in snapshot.sessions()}
+        buckets = Counter(owner.node for owner in snapshot.buckets())
+        running = snapshot.active_runs()
+        skews_s = self._skews.skews_s([session.node for session in sessions.values() if session.live])
+        return [
+            _node_view(
+                sessions.get(node) or _never_seen(node, self._identity.raft_addresses.get(node, "")),
+                role="leader" if node == status.leader else "follower",
+                buckets=buckets[node],
+                running=running.get(node, 0),
+                skew_s=skews_s.get(node),
+            )
+            for node in sorted({*status.members, *sessions})
+        ]
+
     def ready(self) -> str | None:
         return self._not_ready()
 
@@ -143,33 +163,18 @@ class Service(Reads):
             return {session.node: session.http for session in snapshot.sessions() if session.live}
 
 
-def _node_views(identity: Identity, status: LogStatus, snapshot: Snapshot) -> list[NodeView]:
-    """Every member, and every other node that ever had a session."""
-    sessions = {session.node: session for session in snapshot.sessions()}
-    buckets = Counter(owner.node for owner in snapshot.buckets())
-    running = snapshot.active_runs()
-    return [
-        _node_view(node, identity, status, sessions.get(node), buckets[node], running.get(node, 0))
-        for node in sorted({*status.members, *sessions})
-    ]
-
-
-def _node_view(
-    node: str, identity: Identity, status: LogStatus, session: Session | None, buckets: int, running: int
-) -> NodeView:
-    if session is None:
-        session = _never_seen(node, identity.raft_addresses.get(node, ""))
+def _node_view(session: Session, *, role: str, buckets: int, running: int, skew_s: float | None) -> NodeView:
     return NodeView(
-        node=node,
+        node=session.node,
         http=session.http,
         raft=session.raft,
-        role="leader" if node == status.leader else "follower",
+        role=role,
         live=session.live,
         buckets=buckets,
         running=running,
         slots=session.slots,
-        applied_index=None,
-        skew_s=None,
+        applied_index=session.applied_index or None,
+        skew_s=skew_s,
         version=session.version,
         tzdata=session.tzdata,
     )

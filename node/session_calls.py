@@ -76,12 +76,15 @@ class SessionCalls:
         )
 
     async def _renew(self, action: Renew, tell: Tell) -> None:
+        with self._source.view() as view:
+            applied_index = view.applied_index
         command = RenewSession(
             now_ms=self._clock.wall_ms(),
             node=self._config.node,
             incarnation=action.incarnation,
             renewal=action.renewal,
             draining=action.draining,
+            applied_index=applied_index,
         )
         try:
             reply = await self._propose(command)

@@ -183,6 +183,8 @@ class RenewSession(Command, frozen=True, kw_only=True, tag="renew_session"):
     incarnation: Count
     renewal: Count
     draining: bool = False
+    applied_index: Count = 0
+    """Where the node's own state stood when it sent this: shown to people, decides nothing."""
 
 
 class ExpireSession(Command, frozen=True, kw_only=True, tag="expire_session"):

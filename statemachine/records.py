@@ -195,6 +195,8 @@ class Session(Record, frozen=True, kw_only=True):
     tzdata: str
     draining: bool = False
     """Gets no further claims and no buckets (it is leaving)."""
+    applied_index: int = 0
+    """Where the node's own state stood at that renewal."""
 
 
 class BucketOwner(Record, frozen=True, kw_only=True):

@@ -50,7 +50,11 @@ def renew_session(work: Work, command: RenewSession) -> Reply:
     if command.renewal < seat.session.renewal:
         return PlainReply(code="renewed")
     seat.session = msgspec.structs.replace(
-        seat.session, renewal=command.renewal, wall_ms=command.now_ms, draining=command.draining
+        seat.session,
+        renewal=command.renewal,
+        wall_ms=command.now_ms,
+        draining=command.draining,
+        applied_index=command.applied_index,
     )
     _announce(work, command.node, command.incarnation, command.renewal)
     return SessionReply()
