@@ -368,6 +368,20 @@ def test_a_missing_or_unknown_zone_is_refused(tz: str) -> None:
         ("PST", "America/Los_Angeles"),
         ("utc", "UTC"),
         ("Nowhere", "UTC"),
+        ("Europe-Berlin", "Europe/Berlin"),
+        # the sign of Etc/GMT-2 is the other way round than everybody writes it
+        ("UTC+2", "Etc/GMT-2"),
+        ("GMT+2", "Etc/GMT-2"),
+        ("GMT-03:00", "Etc/GMT+3"),
+        ("+05:30", "Asia/Kolkata"),
+        ("utc+5:45", "Asia/Kathmandu"),
+        ("\u22125", "Etc/GMT+5"),
+        ("UTC+00:00", "UTC"),
+        ("UTC+15", "UTC"),
+        ("etc/gmt+2", "Etc/GMT+2"),
+        ("Etc/GMT+15", "UTC"),
+        ("AEDT", "Australia/Sydney"),
+        ("China", "Asia/Shanghai"),
     ],
 )
 def test_the_zone_that_was_meant_is_offered(tz: str, remedy: str) -> None:
