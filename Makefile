@@ -8,7 +8,9 @@ demo: $(STAMP)  ## three nodes on loopback with sample jobs, runs shown live; Ct
 	@$(VENV)/bin/horae demo
 
 test: $(STAMP)  ## everything CI runs
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest --ignore=tests/statemachine
+	$(VENV)/bin/python -m pytest tests/statemachine --cov=statemachine --cov-branch --cov-fail-under=100 \
+		--cov-report=term-missing:skip-covered
 
 check: $(STAMP)  ## lint, types, tidiness
 	$(VENV)/bin/ruff check .
