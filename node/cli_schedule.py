@@ -8,6 +8,7 @@ from typing import Annotated, BinaryIO, Literal
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from node.cli_output import output_option, show, table
 from node.clock import SystemClock
@@ -25,7 +26,8 @@ class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """One line of `--batch`."""
 
     schedule: str | list[str]
-    tz: str
+    tz: str | None = None
+    """Needed; its absence is refused like an unknown zone, with what to write."""
     from_: str = msgspec.field(name="from")
     n: Annotated[int, msgspec.Meta(ge=0, le=TICKS_MAX)] = 10
     job_id: str = ""
@@ -75,7 +77,7 @@ def preview(
     """
     pin_tzdata()
     if batch is not None:
-        _no_more_than_batch(expressions, tz, from_text)
+        _no_more_than_batch()
         _answer_batch(batch, sys.stdout.buffer)
         return
     if not expressions:
@@ -102,15 +104,17 @@ def preview(
     show(answer, output, lambda _: _as_text(compiled, known_zone(tz), ticks_ms, special))
 
 
-def _no_more_than_batch(expressions: tuple[str, ...], tz: str | None, from_text: str | None) -> None:
-    if expressions or tz is not None or from_text is not None:
-        raise click.UsageError("--batch takes expressions, zones and times from its lines.")
+def _no_more_than_batch() -> None:
+    context = click.get_current_context()
+    given = {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    if given - {"batch", "output"}:
+        raise click.UsageError("--batch takes everything else from its lines.")
 
 
 def _answer_batch(lines: BinaryIO, answers: BinaryIO) -> None:
     for line in _bounded_lines(lines):
         answers.write(_answer_line(line) + b"\n")
-    answers.flush()
+        answers.flush()  # who writes a line and waits for its answer must not wait for ever
 
 
 def _bounded_lines(lines: BinaryIO) -> Iterator[bytes | None]:
@@ -136,9 +140,10 @@ def _ticks_of(line: bytes | None) -> list[str]:
         raise msgspec.DecodeError(f"the line is longer than {LINE_BYTES_MAX} bytes")
     request = _REQUEST.decode(line)
     expressions = (request.schedule,) if isinstance(request.schedule, str) else tuple(request.schedule)
-    spec = ScheduleSpec(expressions=expressions, tz=request.tz, dst_gap=request.dst_gap, dst_fold=request.dst_fold)
+    tz = request.tz or ""
+    spec = ScheduleSpec(expressions=expressions, tz=tz, dst_gap=request.dst_gap, dst_fold=request.dst_fold)
     compiled = compile_schedule(spec, request.job_id)
-    from_ms = parse_run_at(request.from_, request.tz, field="from")
+    from_ms = parse_run_at(request.from_, tz, field="from")
     return [instant_text(tick_ms) for tick_ms in compiled.between(from_ms, LAST_S * 1000, request.n)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,9 @@ def test_the_choices_for_clock_changes() -> None:
         (("--tz", "UTC"), 2, "expression"),
         (("--tz", "UTC", "-n", "0", "@daily"), 2, "-n"),
         (("--batch", "-", "@daily"), 2, "--batch"),
+        (("--batch", "-", "-n", "10"), 2, "--batch"),
+        (("--batch", "-", "--job-id", "j"), 2, "--batch"),
+        (("--batch", "-", "--dst-fold", "both"), 2, "--batch"),
     ],
 )
 def test_what_is_refused_and_what_is_wrong_usage(arguments: tuple[str, ...], code: int, words: str) -> None:
@@ -142,6 +146,28 @@ def test_a_line_that_is_no_request_is_an_error_and_the_next_is_answered(line: st
     assert set(first) == {"error"}
     assert len(first["error"]) < 1000
     assert len(second["ticks"]) == 2
+
+
+@pytest.mark.parametrize("more", [{"tz": None}, {"tz": ""}, {}])
+def test_a_line_without_a_zone_is_told_what_to_write(more: dict[str, object]) -> None:
+    line = {name: value for name, value in request().items() if name != "tz"} | more
+    assert batch(line) == [{"error": 'tz: a time zone is needed; write "UTC" instead'}]
+
+
+@pytest.mark.slow
+def test_a_line_is_answered_before_the_next_one_is_written() -> None:
+    program = "from node.cli_schedule import schedule; schedule(['preview', '--batch', '-'])"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as asked:
+        assert asked.stdin is not None
+        assert asked.stdout is not None
+        try:
+            for _ in range(2):
+                asked.stdin.write(json.dumps(request()).encode() + b"\n")
+                asked.stdin.flush()
+                assert select.select([asked.stdout], [], [], 30)[0], "no answer"
+                assert len(json.loads(asked.stdout.readline())["ticks"]) == 2
+        finally:
+            asked.kill()
 
 
 def test_bytes_that_are_no_text_are_an_error() -> None:
