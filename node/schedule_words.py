@@ -16,6 +16,7 @@ _MONTHS = tuple(
 )
 _NTH = ("first", "second", "third", "fourth", "fifth")
 _FOLD = {"first": "the first time only", "both": "both times", "last": "the last time only"}
+_ALSO = ", and also "
 _UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
@@ -42,7 +43,10 @@ def cron_words(pattern: Pattern) -> str:
     days = _days(pattern)
     if not days:
         days = "" if times.startswith("every") else "every day"
-    return " ".join(part for part in (times, days, _months(pattern.month_values)) if part)
+    months = _months(pattern.month_values)
+    if months and _ALSO in days:  # the months hold for either kind of day
+        return f"{times} {days}, both only {months}"
+    return " ".join(part for part in (times, days, months) if part)
 
 
 def every_words(period_s: int) -> str:
@@ -122,7 +126,7 @@ def _days(pattern: Pattern) -> str:
         return _on_weekdays(pattern)
     if both:
         return f"{_on_days(pattern)} if that is {_weekday_alternatives(pattern)}"
-    return f"{_on_days(pattern)}, and also {_on_weekdays(pattern)}"
+    return f"{_on_days(pattern)}{_ALSO}{_on_weekdays(pattern)}"
 
 
 def _on_days(pattern: Pattern) -> str:

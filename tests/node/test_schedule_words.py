@@ -31,6 +31,8 @@ def described(*expressions: str, tz: str = "Europe/Berlin", **choices: str) -> s
         ("0 0 1,15 * *", "at 00:00 on the 1st and the 15th of the month"),
         ("0 0 2-3,11-13,21-23 * *", "at 00:00 on the 2nd-3rd, the 11th-13th and the 21st-23rd of the month"),
         ("0 0 13 * 5", "at 00:00 on the 13th of the month, and also on Fridays"),
+        ("0 0 13 1-3 5", "on the 13th of the month, and also on Fridays, both only in January to March,"),
+        ("0 0 13 1 */5", "at 00:00 on the 13th of the month if that is a Sunday or a Friday in January"),
         ("0 0 13 * */5", "at 00:00 on the 13th of the month if that is a Sunday or a Friday"),
         ("0 0 */2 * 1#1", "at 00:00 on"),
         ("0 0 13 * 1-7", "at 00:00 every day"),
