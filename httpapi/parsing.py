@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
 
-from httpapi.fields import build
+from httpapi.fields import build, shorten
 from httpapi.problem import TooSlow, UnsupportedMediaType
 from node.interface import FieldError, Invalid, Malformed, NotFound, PreconditionFailed, TooLarge
 
 BODY_BYTES_MAX = 1024 * 1024
 BODY_TIMEOUT_S = 30.0
 """How long a body may take to arrive, so that slow senders cannot hold the node's request slots."""
+NESTING_MAX = 64
+"""Lists and objects inside one another. Python's own limit is no limit for a client: what one request could still read,
+another with more of the stack in use could not show."""
 IDENTIFIER_LENGTH_MAX = 200
 IDEMPOTENCY_KEY_LENGTH_MAX = 255
 
@@ -87,11 +92,43 @@ def decode_json(body: bytes) -> Any:
     if not body:
         raise Malformed("The body is empty; a JSON object is expected.")
     try:
-        return msgspec.json.decode(body)
+        value = msgspec.json.decode(body)
     except RecursionError:
-        raise Malformed("The body is nested too deeply.") from None
+        raise _too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
         raise Malformed(f"The body is not JSON: {fault}") from None
+    if body.count(b"[") + body.count(b"{") > NESTING_MAX and _is_too_deep(value):
+        raise _too_deep()
+    json.loads(body, object_pairs_hook=_refuse_repeats)
+    return value
+
+
+def _refuse_repeats(members: list[tuple[str, Any]]) -> None:
+    """A name given twice is a slip, and JSON leaves open which value counts; taking one in silence would drop the
+    other. msgspec does not tell, so the text is gone through once more."""
+    seen: set[str] = set()
+    for name, _ in members:
+        if name in seen:
+            raise Malformed(f"The body has {shorten(name)!r} twice in one object.")
+        seen.add(name)
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Level by level, so that no depth can exhaust the stack."""
+    level = [value]
+    for _ in range(NESTING_MAX):
+        level = [member for one in level for member in _members(one)]
+    return any(isinstance(one, dict | list) for one in level)
+
+
+def _members(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _too_deep() -> Malformed:
+    return Malformed(f"The body is nested more than {NESTING_MAX} levels deep.")
 
 
 def identifier(request: web.Request, name: str, what: str) -> str:

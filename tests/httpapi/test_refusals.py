@@ -15,7 +15,7 @@ from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
 from httpapi.app import build_app
-from httpapi.parsing import BODY_BYTES_MAX
+from httpapi.parsing import BODY_BYTES_MAX, NESTING_MAX
 from node.interface import OutcomeUnknown, Overloaded, Unavailable
 from tests.httpapi.twin import Twin
 
@@ -120,8 +120,35 @@ async def test_a_body_that_is_no_object_is_refused(api: TestClient, text: bytes)
     await problem_of(await api.post("/v1/jobs", data=text, headers=JSON), 422)
 
 
+async def test_a_body_that_one_request_could_read_and_another_not_show_is_refused(api: TestClient) -> None:
+    deep: Any = 0
+    for _ in range(NESTING_MAX - 1):
+        deep = [deep]
+    assert (await api.post("/v1/jobs", json=GOOD | {"args": deep})).status == 201
+    body = await problem_of(await api.post("/v1/jobs", json=GOOD | {"name": "b", "args": [deep]}), 400)
+    assert str(NESTING_MAX) in body["detail"]
+    wide = [[] for _ in range(NESTING_MAX * 2)]
+    assert (await api.post("/v1/jobs", json=GOOD | {"name": "c", "args": wide})).status == 201
+
+
+@pytest.mark.parametrize(
+    "more", ['"timeout_s": 60, "timeout_s": 600', '"args": [{"a": 1, "a": 2}]', '"labels": {"a": "x", "\\u0061": "y"}']
+)
+async def test_a_name_that_is_there_twice_is_refused(api: TestClient, more: str) -> None:
+    text = json.dumps(GOOD).replace("{", "{" + more + ", ", 1)
+    body = await problem_of(await api.post("/v1/jobs", data=text, headers=JSON), 400)
+    assert "twice" in body["detail"]
+
+
 async def test_a_number_that_no_float_holds_is_refused(api: TestClient) -> None:
     text = json.dumps(GOOD).replace("}", ', "x": 1e999}', 1).encode()
+    assert (await api.post("/v1/jobs", data=text, headers=JSON)).status in (400, 422)
+
+
+@pytest.mark.parametrize("field", ["timeout_s", "max_retries", "priority", "jitter_s"])
+@pytest.mark.parametrize("digits", [400, 5000])
+async def test_an_integer_of_any_size_is_refused(api: TestClient, field: str, digits: int) -> None:
+    text = json.dumps(GOOD).replace("{", f'{{"{field}": 1{"0" * digits}, ', 1)
     assert (await api.post("/v1/jobs", data=text, headers=JSON)).status in (400, 422)
 
 

@@ -31,6 +31,8 @@ def draft_faults(draft: JobDraft) -> Faults:
     yield from check_target(msgspec.to_builtins(draft.target))
     if isinstance(draft.priority, int) and not 0 <= draft.priority <= 9:
         yield "priority", "must be 0 to 9"
+    if not 0 <= draft.max_retries <= 100:
+        yield "max_retries", "must be 0 to 100"
     if len(msgspec.json.encode(draft.args)) > ARGS_BYTES_MAX:
         yield "args", f"are longer than {ARGS_BYTES_MAX} bytes of JSON"
 
