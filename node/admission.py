@@ -4,7 +4,6 @@ write instead. Pure but for the time and the identifier that it is given.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -171,7 +170,7 @@ def _number_faults(draft: JobDraft) -> list[FieldError]:
     faults = [
         FieldError(path=path, message=f"must be from {least:g} to {most:g}")
         for path, value, least, most in ranges
-        if not (math.isfinite(value) and least <= value <= most)
+        if not least <= value <= most  # NaN is within no range
     ]
     if not isinstance(draft.priority, str) and not 0 <= draft.priority <= 9:
         faults.append(FieldError(path="priority", message="must be 0 to 9 (9 first), or low, normal or high"))

@@ -117,6 +117,7 @@ def test_a_run_at_in_the_past_is_accepted_within_the_grace_only() -> None:
         ({"timeout_s": TIMEOUT_S_MAX + 1}, "timeout_s", "to 86400"),
         ({"timeout_s": float("nan")}, "timeout_s", "from"),
         ({"max_retries": -1}, "max_retries", "from 0"),
+        ({"max_retries": 10**400}, "max_retries", "to 100"),
         ({"backoff_base_s": -1.0}, "backoff_base_s", "from 0"),
         ({"backoff_multiplier": 0.5}, "backoff_multiplier", "from 1"),
         ({"backoff_max_s": float("inf")}, "backoff_max_s", "to"),
