@@ -16,6 +16,8 @@ from raftlog_applier import ChainApplier
 from raftlog.process import LogSettings, database_path, run_log_process
 
 SECRET = b"the secret of the tests' cluster"
+NAME_BYTES = 32
+"""A command is known by its first bytes."""
 POISON = b"poison"
 """A command that breaks the state machine's invariants."""
 
@@ -38,8 +40,9 @@ class LedgerApplier(ChainApplier):
     def _apply_command(self, transaction: Any, command: bytes) -> bytes:
         if command == POISON:
             raise AssertionError("a broken invariant")
-        times = int(transaction.get(command[:500], b"0", db=self._ledger)) + 1
-        transaction.put(command[:500], b"%d" % times, db=self._ledger)
+        name = command[:NAME_BYTES]
+        times = int(transaction.get(name, b"0", db=self._ledger)) + 1
+        transaction.put(name, b"%d" % times, db=self._ledger)
         return super()._apply_command(transaction, command)
 
 

@@ -20,8 +20,9 @@ from raftlog.client import LogClient
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 SAMPLES = 200
-OPERATIONS = 30_000
-CALLERS = 2_000
+OPERATIONS = 60_000
+CALLERS = 6_000
+"""Enough to fill the proposals under way."""
 OPERATION_BYTES = 300
 IDLE_S = 4.0
 IDLE_PERCENT_MAX = 4.0
@@ -77,7 +78,7 @@ async def barrier(client: LogClient, number: int) -> None:
 async def operations_per_s(client: LogClient) -> float:
     async def caller(number: int) -> None:
         for turn in range(OPERATIONS // CALLERS):
-            await client.propose((b"%d %d " % (number, turn)).ljust(OPERATION_BYTES, b"x"), timeout_s=60)
+            await client.propose((b"%06d %06d " % (turn, number)).ljust(OPERATION_BYTES, b"x"), timeout_s=60)
 
     began = time.perf_counter()
     await asyncio.gather(*(caller(number) for number in range(CALLERS)))
