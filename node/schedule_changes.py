@@ -25,7 +25,9 @@ class ClockChange:
     at_ms: int
     """The first instant after the change."""
     wall_before: str
-    """What the clock would have shown at that instant, and what it shows: 2026-03-29T02:00, 2026-03-29T03:00."""
+    """What the clock would have shown at that instant, and what it shows: 2026-03-29T02:00, 2026-03-29T03:00.
+
+    The next whole minute, where a change leaves seconds over (Monrovia, 1972): that is when schedules tick."""
     wall_after: str
     first_minute: str
     """The first matching wall minute that is removed or repeated."""
@@ -76,9 +78,9 @@ def _effect(cron: CronTicks, segment: Segment) -> ClockChange | None:
     return ClockChange(
         kind="gap" if is_gap else "fold",
         at_ms=segment.start_s * 1000,
-        wall_before=_wall(before_s),
-        wall_after=_wall(after_s),
-        first_minute=_wall(touched[0] * 60),
+        wall_before=_wall(minute_from(before_s)),
+        wall_after=_wall(minute_from(after_s)),
+        first_minute=_wall(touched[0]),
         minutes=len(touched),
         ticks=_gap_ticks(cron) if is_gap else _fold_ticks(cron),
     )
@@ -96,5 +98,5 @@ def _fold_ticks(cron: CronTicks) -> FoldEffect:
     return "the last time only" if cron.fold == "last" else "the first time only"
 
 
-def _wall(wall_s: int) -> str:
-    return (_EPOCH + timedelta(seconds=wall_s)).isoformat(timespec="minutes")
+def _wall(minute: int) -> str:
+    return (_EPOCH + timedelta(minutes=minute)).isoformat(timespec="minutes")

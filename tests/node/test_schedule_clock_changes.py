@@ -117,6 +117,15 @@ def test_a_change_over_midnight_and_one_of_a_whole_day_name_both_dates() -> None
     )
 
 
+def test_a_change_that_leaves_seconds_over_names_the_minute_of_the_tick() -> None:
+    start_ms = parse_run_at("1972-01-06T00:00:00Z", "UTC")
+    ticks = schedule("30 0 * * 5", tz="Africa/Monrovia")
+    assert instant_text(ticks.next(start_ms) or 0) == "1972-01-07T00:45:00Z"
+    assert [change.words for change in ticks.special(start_ms, start_ms + 2 * DAY_MS)] == [
+        "1972-01-07: clocks go from 00:00 to 00:45; does not come: 00:30; runs once after, at 00:45"
+    ]
+
+
 def test_a_change_carries_its_parts_for_programs() -> None:
     start_ms = parse_run_at("2026-01-01T00:00:00Z", "UTC")
     gap, fold = schedule("15,45 2 * * *").special(start_ms, start_ms + 365 * DAY_MS)
