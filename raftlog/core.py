@@ -191,9 +191,19 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
             return
         if message["term"] == term and (self.is_leader() or self.leader() not in (None, node.id)):
             raise LogBroken(f"two leaders in term {term}: {node.id} and {self.leader()}")
+        self._assert_committed_prefix(node, message)
         self._pass_on(node, guards.bounded_append(message))
         self._heard_leader_at = self._clock()
         self._joining.heard(self.term(), message.get("last_index", 0))
+
+    def _assert_committed_prefix(self, node: PeerNode, message: Message) -> None:
+        """A leader holds everything that is committed: one that differs there would be rejected for ever, and
+        unseen."""
+        previous_index = message.get("prevLogIdx", 0)
+        if self._journal.first_index <= previous_index <= self.commit_index():
+            term = self._journal.entry(previous_index)[2]
+            if term != message["prevLogTerm"]:
+                raise LogBroken(f"entry {previous_index} is committed here in term {term}, {node.id} has another")
 
     def _answer_stale(self, node: PeerNode) -> None:
         """Tell a deposed leader so: the library keeps silent, and a leader of an older term would never learn it (trap

@@ -148,7 +148,7 @@ class RaftNode:
 
         Raises MessageRefused (nothing of it was used) for what no member of this version sends."""
         with self._at_work():
-            if connection == self._connections[peer]:
+            if connection == self._connections.get(peer):
                 guards.check_message(message, self._config)
                 _RECEIVERS.get(message["type"], RaftNode._receive_consensus)(self, peer, message)
 
@@ -204,7 +204,7 @@ class RaftNode:
     def next_deadline(self) -> float:
         """The time, on `clock`, by which step() must be called again; not later than now when work is left over."""
         now = self._clock()
-        if self._core.has_backlog():
+        if self._core.has_backlog() or self._leader_proposals.waits:
             return now
         routed = float("inf")
         if self._route() is not None:

@@ -127,3 +127,36 @@ def test_a_node_cut_off_from_all_does_not_raise_its_term(bench: Bench) -> None:
     bench.connect("n3", "n2")
     bench.run(1.0)
     assert {node.status.term for node in bench.nodes.values()} == {1}
+
+
+def test_a_leader_that_differs_in_what_is_committed_stops_the_process(bench: Bench) -> None:
+    """It would be rejected for ever, and nobody would see that the replicas differ."""
+    bench.elect("n1")
+    message = {"type": "append_entries", "term": 1, "commit_index": 2, "entries": [], "seq": 9, "last_index": 2}
+    with pytest.raises(LogBroken, match="entry 2 is committed here in term 1, n1 has another"):
+        bench.nodes["n2"].receive(
+            "n1", message | {"prevLogIdx": 2, "prevLogTerm": 0}, connection=bench.connections["n1", "n2"]
+        )
+
+
+def test_a_stranger_is_not_heard(bench: Bench) -> None:
+    bench.nodes["n1"].receive("n9", {"type": "response_vote", "term": 1}, connection=1)
+    assert bench.step("n1").status.role is Role.FOLLOWER
+
+
+def test_a_tick_is_one_transaction(bench: Bench) -> None:
+    """Term, vote, entries, commit index and state of a tick are on the disk together, or not at all."""
+    bench.elect("n1")
+    for seq in (1, 2, 3):
+        bench.propose("n1", seq)
+    bench.step("n1")
+    number = bench.disks["n2"].environment.info()["last_txnid"]
+    for _ in range(2):
+        bench.deliver("n1", "n3")
+        bench.step("n3")
+        bench.deliver("n3", "n1")
+        bench.step("n1")
+    bench.deliver("n1", "n2")
+    status = bench.step("n2").status
+    assert (status.last_index, status.applied_index) == (5, 5)
+    assert bench.disks["n2"].environment.info()["last_txnid"] == number + 1
