@@ -11,7 +11,7 @@ from node.duties import Duty, DutyDone, LeaderDuties
 from node.views import StateSource
 from node.wakeup import Wakeup
 from raftlog.errors import LogError
-from raftlog.interface import Log, LogStatus, Role
+from raftlog.interface import Lane, Log, LogStatus, Role
 from statemachine.codec import decode_reply, encode_command
 from statemachine.commands import AnyReply, SessionReply
 
@@ -75,5 +75,5 @@ class DutyLoop:
         self._done.append(DutyDone(duty=duty.name))
 
     async def _propose_once(self, duty: Duty) -> AnyReply:
-        command = encode_command(duty.command)
-        return decode_reply(await self._log.propose(command, timeout_s=self._config.propose_timeout_s))
+        data, timeout_s = encode_command(duty.command), self._config.propose_timeout_s
+        return decode_reply(await self._log.propose(data, lane=Lane.URGENT, timeout_s=timeout_s))

@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Callable
 
 from raftlog.errors import LogClosed, LogError
-from raftlog.interface import Log
+from raftlog.interface import Lane, Log
 from statemachine.codec import decode_reply, encode_command
 from statemachine.commands import AnyReply, Finish, Start, Withdraw
 
 AGAIN_AFTER_S = 0.5
-REPORTS_IN_FLIGHT_MAX = 4_096
+REPORTS_IN_FLIGHT_MAX = 2_048
 """Reports proposed at once; the others wait here, so that the log's own queue never overflows with them."""
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Reporter:
         command = encode_command(report)
         while True:
             try:
-                reply = await self._log.propose(command, timeout_s=self._timeout_s)
+                reply = await self._log.propose(command, lane=Lane.WORK, timeout_s=self._timeout_s)
             except LogClosed:
                 return
             except LogError as error:

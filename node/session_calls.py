@@ -12,7 +12,7 @@ from node.config import NodeConfig
 from node.sessions import Open, Opened, OpenFailed, Renew, Renewed, RenewFailed, SessionEvent
 from node.views import StateSource
 from raftlog.errors import LogError
-from raftlog.interface import Log
+from raftlog.interface import Lane, Log
 from statemachine.codec import decode_reply, encode_command
 from statemachine.commands import AnyReply, Command, ExpireSession, OpenSession, RenewSession, SessionReply
 
@@ -119,5 +119,5 @@ class SessionCalls:
             logger.warning("the session was not ended: %s", error or "no answer in time")
 
     async def _propose(self, command: Command) -> AnyReply:
-        reply = await self._log.propose(encode_command(command), timeout_s=self._config.propose_timeout_s)
-        return decode_reply(reply)
+        data, timeout_s = encode_command(command), self._config.propose_timeout_s
+        return decode_reply(await self._log.propose(data, lane=Lane.URGENT, timeout_s=timeout_s))

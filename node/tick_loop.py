@@ -13,7 +13,7 @@ from node.ticker import Appeared, Fired, Moved, Released, Ticker, TickerEvent, T
 from node.views import StateSource, StateView
 from node.wakeup import Wakeup
 from raftlog.errors import LogError
-from raftlog.interface import Log
+from raftlog.interface import Lane, Log
 from statemachine.codec import decode_reply, encode_command
 from statemachine.commands import Fire, FireReply, Release
 
@@ -127,4 +127,5 @@ class TickLoop:
         self._tell(Released(run_id=release.run_id, token=release.token, answered=answered))
 
     async def _propose_command(self, command: Fire | Release) -> bytes:
-        return await self._log.propose(encode_command(command), timeout_s=self._config.propose_timeout_s)
+        data, timeout_s = encode_command(command), self._config.propose_timeout_s
+        return await self._log.propose(data, lane=Lane.WORK, timeout_s=timeout_s)

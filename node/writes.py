@@ -28,7 +28,7 @@ from node.interface import (
 )
 from node.reads import Reads
 from raftlog import errors as log_errors
-from raftlog.interface import Log
+from raftlog.interface import Lane, Log
 from statemachine.codec import decode_reply, encode_command
 from statemachine.commands import AnyReply, Command, DeleteJob, JobReply, PutJob, RunNow, RunReply
 from statemachine.limits import IDEMPOTENCY_KEPT_MS
@@ -146,7 +146,8 @@ class Writes:
 
     async def _propose(self, command: Command) -> AnyReply:
         try:
-            return decode_reply(await self._log.propose(encode_command(command), timeout_s=WRITE_TIMEOUT_S))
+            data = encode_command(command)
+            return decode_reply(await self._log.propose(data, lane=Lane.CLIENT, timeout_s=WRITE_TIMEOUT_S))
         except log_errors.LogError as error:
             raise _translated(error) from error
 

@@ -14,7 +14,7 @@ from raftlog import local_protocol as local
 from raftlog.config import RaftConfig
 from raftlog.errors import LogClosed, LogOverloaded, NoQuorum, OutcomeUnknown
 from raftlog.grouping import Grouping, Waiting
-from raftlog.interface import EventListener, LogStatus, StatusListener
+from raftlog.interface import EventListener, Lane, LogStatus, StatusListener
 from raftlog.unix_socket import short_address
 from raftlog.wire import LOCAL_FRAME_BYTES_MAX, FrameParser, WireError, frame, pack
 
@@ -87,11 +87,11 @@ class LogClient(asyncio.Protocol):
         assert self._status is not None
         return self._status
 
-    async def propose(self, command: bytes, *, timeout_s: float = 10.0) -> bytes:
+    async def propose(self, command: bytes, *, lane: Lane = Lane.CLIENT, timeout_s: float = 10.0) -> bytes:
         """See `Log.propose`. A command that is still waiting to be sent when its time is over raises LogOverloaded:
         nothing happened, nor will."""
         self._check_open()
-        waiting = self._grouping.add(command, self._loop.create_future())
+        waiting = self._grouping.add(command, self._loop.create_future(), lane)
         self._schedule_pump()
         timer = self._loop.call_later(timeout_s, self._time_is_over, waiting, timeout_s)
         try:
@@ -144,7 +144,7 @@ class LogClient(asyncio.Protocol):
 
     def _pump(self) -> None:
         self._pump_scheduled = False
-        while (group := self._grouping.next_group()) is not None:
+        while (group := self._grouping.next_group(self._loop.time())) is not None:
             self._send(local.PROPOSE, group.seq, group.acknowledged, group.commands)
 
     def _time_is_over(self, waiting: Waiting, timeout_s: float) -> None:
@@ -163,7 +163,7 @@ class LogClient(asyncio.Protocol):
             self._schedule_pump()
 
     def _reply(self, seq: int, replies: list[bytes]) -> None:
-        members = self._grouping.resolve(seq)
+        members = self._grouping.resolve(seq, self._loop.time())
         for waiting, reply in zip(members, replies, strict=bool(members)):
             if not waiting.slot.done():
                 waiting.slot.set_result(reply)
@@ -171,7 +171,7 @@ class LogClient(asyncio.Protocol):
 
     def _refused(self, seq: int, error_name: str, reason: str) -> None:
         error_class = getattr(errors, error_name, errors.LogError)
-        for waiting in self._grouping.resolve(seq):
+        for waiting in self._grouping.resolve(seq, self._loop.time()):
             if not waiting.slot.done():
                 waiting.slot.set_exception(error_class(reason))
         self._schedule_pump()

@@ -42,11 +42,25 @@ class RaftConfig:
     """Recent entries kept in memory, so that followers which keep up cost no reads."""
 
     proposals_in_flight_max: int = 6
-    """Proposals of one client under way at once: enough to fill the pipe, few enough to make groups."""
+    """Proposals of one lane of a client under way at once: enough to fill the pipe, few enough to make groups."""
+    group_bytes_max: int = 64 * 1024
+    """Commands packed into one proposal, unless one alone is larger: an entry is applied in one go, and heartbeats and
+    urgent proposals wait behind it."""
+    lane_bytes_min: int = 16 * 1024
+    """What a lane may have under way however slow the log is."""
+    lane_bytes_max: int = 384 * 1024
+    """And however fast."""
+    work_target_s: float = 0.5
+    """How long a proposal of the node's own work may take; the lane has less under way until it does not."""
+    client_target_s: float = 0.2
+    """The same for clients: shorter, so that they yield first. Two lanes of a few nodes' worth of this is what an
+    urgent proposal can meet on its way."""
     proposals_waiting_max: int = 20_000
-    """Commands waiting in a client to be packed."""
+    """Commands waiting in a lane of a client to be packed."""
     proposals_pending_max: int = 64
     """Local proposals that a node keeps until their result."""
+    appended_bytes_max: int = 2 * MIB
+    """Proposals that a leader appends in one step, passed by at most one: heartbeats wait for a step's commit."""
     forwarded_waiting_max: int = 1024
     """Proposals of others that wait for a leader's next step; further ones are dropped, their node sends them again."""
     barriers_pending_max: int = 4096
@@ -72,6 +86,10 @@ class RaftConfig:
             (self.command_bytes_max + 1024 <= self.envelope_bytes_max, "a command and its header fit an envelope"),
             (self.envelope_bytes_max < self.append_batch_bytes, "envelope_bytes_max < append_batch_bytes"),
             (self.append_batch_bytes < self.in_flight_bytes_max, "append_batch_bytes < in_flight_bytes_max"),
+            (0 < self.group_bytes_max <= self.envelope_bytes_max, "0 < group_bytes_max <= envelope_bytes_max"),
+            (0 < self.lane_bytes_min <= self.lane_bytes_max, "0 < lane_bytes_min <= lane_bytes_max"),
+            (0 < self.client_target_s <= self.work_target_s, "0 < client_target_s <= work_target_s"),
+            (self.appended_bytes_max > 0, "appended_bytes_max > 0"),
             (self.envelope_commands_max >= 1, "envelope_commands_max >= 1"),
             (0 < self.proposals_in_flight_max <= self.proposals_pending_max, "in flight <= pending proposals"),
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple, Protocol
 
 Transaction = Any
@@ -22,6 +22,18 @@ class Role(StrEnum):
     FOLLOWER = "follower"
     CANDIDATE = "candidate"
     LEADER = "leader"
+
+
+class Lane(IntEnum):
+    """How a command waits for the log: the lanes are served in this order, each has room of its own under way, and
+    only within a lane is the order that of the calls."""
+
+    URGENT = 0
+    """Few and small, and the node's standing depends on them: leases."""
+    WORK = 1
+    """What the node itself has to do; it cannot be put off for long."""
+    CLIENT = 2
+    """Whoever asks can be told to wait: the first to be slowed down, by growing times and then by LogOverloaded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,8 +117,8 @@ class Log(Protocol):
     @property
     def status(self) -> LogStatus: ...
 
-    async def propose(self, command: bytes, *, timeout_s: float = 10.0) -> bytes:
-        """Commit one command (grouped with others that are waiting) and return the applier's reply to it.
+    async def propose(self, command: bytes, *, lane: Lane = Lane.CLIENT, timeout_s: float = 10.0) -> bytes:
+        """Commit one command (grouped with others of its lane that are waiting) and return the applier's reply to it.
 
         Raises CommandTooLarge, LogOverloaded, LogClosed (definite: nothing happened, nor will) or OutcomeUnknown
         (indefinite: the time is over; it may happen yet). Retries under the same id happen inside, until `timeout_s`

@@ -9,7 +9,7 @@ from raftlog.config import RaftConfig
 from raftlog.disk import Disk
 from raftlog.errors import LogClosed, OutcomeUnknown
 from raftlog.grouping import Group, Grouping
-from raftlog.interface import Applied, Applier, EventListener, LogStatus, Proposal, Role, StatusListener
+from raftlog.interface import Applied, Applier, EventListener, Lane, LogStatus, Proposal, Role, StatusListener
 from raftlog.meta import MetaStore
 from raftlog.ready import AppliedEvents, grouped
 
@@ -52,11 +52,11 @@ class MemoryLog:
             proposals_pending=len(self._grouping),
         )
 
-    async def propose(self, command: bytes, *, timeout_s: float = 10.0) -> bytes:
+    async def propose(self, command: bytes, *, lane: Lane = Lane.CLIENT, timeout_s: float = 10.0) -> bytes:
         """See `Log.propose`."""
         self._check_open()
         loop = asyncio.get_running_loop()
-        waiting = self._grouping.add(command, loop.create_future())
+        waiting = self._grouping.add(command, loop.create_future(), lane)
         self._schedule_turn()
         try:
             async with asyncio.timeout(timeout_s):
@@ -107,7 +107,8 @@ class MemoryLog:
 
     def _turn(self) -> None:
         self._turn_scheduled = False
-        groups = [] if self._closed else list(iter(self._grouping.next_group, None))
+        now_s = asyncio.get_running_loop().time()
+        groups = [] if self._closed else list(iter(lambda: self._grouping.next_group(now_s), None))
         if not groups:
             return
         try:
@@ -138,7 +139,8 @@ class MemoryLog:
         return self._applier.apply(self._disk.transaction, index=self._index, proposal=proposal)
 
     def _hand_out(self, index: int, group: Group, applied: Applied) -> None:
-        for waiting, reply in zip(self._grouping.resolve(group.seq), applied.replies, strict=True):
+        members = self._grouping.resolve(group.seq, asyncio.get_running_loop().time())
+        for waiting, reply in zip(members, applied.replies, strict=True):
             if not waiting.slot.done():
                 waiting.slot.set_result(reply)
         self._tell_events(grouped(index, applied.events))

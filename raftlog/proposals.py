@@ -107,6 +107,7 @@ class LeaderProposals:
     def __init__(self, config: RaftConfig) -> None:
         self._waiting: deque[bytes] = deque()
         self._waiting_max = config.forwarded_waiting_max
+        self._appended_bytes_max = config.appended_bytes_max
         self._origins: dict[Name, str] = {}
 
     def offer(self, origin: str, name: Name, envelope: bytes) -> None:
@@ -115,10 +116,18 @@ class LeaderProposals:
             self._origins[name] = origin
             self._waiting.append(envelope)
 
+    @property
+    def waits(self) -> bool:
+        """Whether the next step has something to append."""
+        return bool(self._waiting)
+
     def take(self) -> list[bytes]:
-        """What to append now, in order."""
-        taken = list(self._waiting)
-        self._waiting.clear()
+        """What to append now, in order: as much as one commit should carry."""
+        taken: list[bytes] = []
+        room = self._appended_bytes_max
+        while self._waiting and room > 0:
+            taken.append(self._waiting.popleft())
+            room -= len(taken[-1])
         return taken
 
     def applied(self, name: Name) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from raftlog.errors import LogError, NoQuorum
-from raftlog.interface import EventListener, LogStatus, Proposal, Role, StatusListener
+from raftlog.interface import EventListener, Lane, LogStatus, Proposal, Role, StatusListener
 from statemachine.machine import Machine
 
 
@@ -47,7 +47,7 @@ class DirectLog:
             members=(self.node,),
         )
 
-    async def propose(self, command: bytes, *, timeout_s: float = 10.0) -> bytes:
+    async def propose(self, command: bytes, *, lane: Lane = Lane.CLIENT, timeout_s: float = 10.0) -> bytes:
         await asyncio.sleep(0)
         if self.cut is not None:
             raise self.cut

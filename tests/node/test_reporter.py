@@ -10,6 +10,7 @@ import pytest
 from node import reporter as module
 from node.reporter import Report, Reporter
 from raftlog.errors import LogClosed, LogError, OutcomeUnknown
+from raftlog.interface import Lane
 from statemachine.codec import decode_command, encode_reply
 from statemachine.commands import AnyReply, PlainReply, Withdraw
 
@@ -27,7 +28,7 @@ class Log:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def propose(self, command: bytes, *, timeout_s: float = 10.0) -> bytes:
+    async def propose(self, command: bytes, *, lane: Lane = Lane.CLIENT, timeout_s: float = 10.0) -> bytes:
         decoded = decode_command(command)
         assert isinstance(decoded, Withdraw)
         self.proposed.append(decoded.run_id)

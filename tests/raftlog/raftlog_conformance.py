@@ -14,7 +14,7 @@ import pytest
 
 from raftlog.config import RaftConfig
 from raftlog.errors import CommandTooLarge, LogClosed
-from raftlog.interface import EVERY_NODE, Log, LogStatus, Role
+from raftlog.interface import EVERY_NODE, Lane, Log, LogStatus, Role
 
 HEARD_S = 10.0
 """Longer than any implementation may take to tell something."""
@@ -46,6 +46,14 @@ class LogConformance:
         replies = await asyncio.gather(*(harness.log.propose(b"%d" % number) for number in range(300)))
         first = int(replies[0])
         assert [int(reply) for reply in replies] == list(range(first, first + 300))
+
+    async def test_an_urgent_command_goes_ahead_of_a_crowd_of_clients(self, harness: Harness) -> None:
+        crowd = [asyncio.create_task(harness.log.propose(bytes(1024), timeout_s=60)) for _ in range(10_000)]
+        await crowd[0]  # the crowd is under way
+        urgent = int(await harness.log.propose(b"urgent", lane=Lane.URGENT))
+        work = int(await harness.log.propose(b"work", lane=Lane.WORK))
+        last = max([int(reply) for reply in await asyncio.gather(*crowd)])
+        assert max(urgent, work) < last - 5_000
 
     async def test_waiting_commands_share_entries(self, harness: Harness) -> None:
         await harness.log.propose(b"before")

@@ -11,7 +11,7 @@ from raftlog.config import RaftConfig
 from raftlog.envelope import encode
 from raftlog.errors import CommandTooLarge, LogOverloaded
 from raftlog.grouping import WAITING_BYTES_MAX, Group, Grouping, Waiting
-from raftlog.interface import Proposal
+from raftlog.interface import Lane, Proposal
 
 CONFIG = RaftConfig()
 
@@ -24,7 +24,7 @@ def grouping_with(*commands: bytes, config: RaftConfig = CONFIG) -> Grouping:
 
 
 def next_of(grouping: Grouping) -> Group:
-    group = grouping.next_group()
+    group = grouping.next_group(0.0)
     assert group is not None
     return group
 
@@ -33,7 +33,7 @@ def test_what_waits_travels_together_in_order() -> None:
     grouping = grouping_with(b"1", b"2", b"3")
     group = next_of(grouping)
     assert (group.seq, group.acknowledged, group.commands) == (1, 0, [b"1", b"2", b"3"])
-    assert grouping.next_group() is None
+    assert grouping.next_group(0.0) is None
 
 
 def test_a_group_ends_at_the_number_of_commands() -> None:
@@ -46,14 +46,14 @@ def test_a_group_ends_at_the_number_of_commands() -> None:
 def test_every_group_fits_an_envelope(sizes: list[int]) -> None:
     grouping = grouping_with(*map(bytes, sizes))
     sent: list[int] = []
-    while (group := grouping.next_group()) is not None:
+    while (group := grouping.next_group(0.0)) is not None:
         largest = 2**63 - 1
         proposal = Proposal(
             node="n" * 63, incarnation=largest, seq=largest, acknowledged=largest, commands=group.commands
         )
         assert len(encode(proposal)) <= CONFIG.envelope_bytes_max
         sent += map(len, group.commands)
-        grouping.resolve(group.seq)
+        grouping.resolve(group.seq, 0.0)
     assert sent == sizes
 
 
@@ -62,8 +62,8 @@ def test_only_so_many_are_under_way() -> None:
     grouping = grouping_with(b"1", b"2", b"3", config=config)
     first = next_of(grouping)
     next_of(grouping)
-    assert grouping.next_group() is None
-    grouping.resolve(first.seq)
+    assert grouping.next_group(0.0) is None
+    grouping.resolve(first.seq, 0.0)
     assert next_of(grouping).commands == [b"3"]
 
 
@@ -71,10 +71,10 @@ def test_acknowledged_is_what_stands_below_the_oldest_without_a_result() -> None
     config = RaftConfig(envelope_commands_max=1)
     grouping = grouping_with(b"1", b"2", b"3", b"4", config=config)
     one, two = next_of(grouping), next_of(grouping)
-    grouping.resolve(two.seq)
+    grouping.resolve(two.seq, 0.0)
     three = next_of(grouping)
     assert three.acknowledged == 0
-    grouping.resolve(one.seq)
+    grouping.resolve(one.seq, 0.0)
     assert next_of(grouping).acknowledged == 2
 
 
@@ -116,13 +116,13 @@ def test_a_proposal_is_cancelled_when_nobody_waits_for_any_of_it() -> None:
     group = next_of(grouping)
     assert grouping.give_up(first) is None
     assert grouping.give_up(second) == group.seq
-    assert grouping.resolve(group.seq) == ()
+    assert grouping.resolve(group.seq, 0.0) == ()
 
 
 def test_giving_up_after_the_result_cancels_nothing() -> None:
     grouping = Grouping(CONFIG)
     waiting = grouping.add(b"1", None)
-    grouping.resolve(next_of(grouping).seq)
+    grouping.resolve(next_of(grouping).seq, 0.0)
     assert grouping.give_up(waiting) is None
 
 
@@ -134,6 +134,55 @@ def test_at_the_end_the_sent_are_told_from_the_unsent() -> None:
     assert [waiting.command for waiting in sent] == [b"1"]
     assert [waiting.command for waiting in unsent] == [b"2"]
     assert len(grouping) == 0
+
+
+def test_an_urgent_command_waits_for_nobody_elses() -> None:
+    grouping = grouping_with(*[bytes(1024)] * 10_000)
+    while grouping.next_group(0.0) is not None:
+        pass
+    for lane in (Lane.CLIENT, Lane.WORK, Lane.URGENT):
+        grouping.add(lane.name.encode(), None, lane)
+    assert [next_of(grouping).commands for _ in range(2)] == [[b"URGENT"], [b"WORK"]]
+    assert grouping.next_group(0.0) is None
+
+
+def test_a_crowd_in_one_lane_fills_no_other() -> None:
+    config = RaftConfig(proposals_waiting_max=2)
+    grouping = grouping_with(b"1", b"2", config=config)
+    with pytest.raises(LogOverloaded):
+        grouping.add(b"3", None)
+    grouping.add(b"4", None, Lane.URGENT)
+
+
+@pytest.mark.parametrize("lane", [Lane.WORK, Lane.CLIENT])
+def test_a_slow_log_gets_less_of_a_lane_at_once_and_a_fast_one_more(lane: Lane) -> None:
+    grouping, now_s = Grouping(RaftConfig(proposals_waiting_max=100_000)), 0.0
+
+    def under_way(took_s: float) -> int:
+        nonlocal now_s
+        for _ in range(1_500):
+            grouping.add(bytes(1024), None, lane)
+        groups = list(iter(lambda: grouping.next_group(now_s), None))
+        now_s += took_s
+        for group in groups:
+            grouping.resolve(group.seq, now_s)
+        return sum(group.size for group in groups)
+
+    slow = [under_way(2.0) for _ in range(20)]
+    assert slow == sorted(slow, reverse=True)
+    assert CONFIG.lane_bytes_min <= slow[-1] < 2 * CONFIG.lane_bytes_min
+    fast = [under_way(0.05) for _ in range(5)]
+    assert fast == sorted(fast) and fast[-1] > 2 * slow[-1]
+
+
+def test_a_command_larger_than_the_window_travels_alone() -> None:
+    config = RaftConfig(lane_bytes_max=32 * 1024)
+    grouping = grouping_with(bytes(200 * 1024), b"1", config=config)
+    group = next_of(grouping)
+    assert len(group.commands) == 1
+    assert grouping.next_group(0.0) is None
+    grouping.resolve(group.seq, 0.0)
+    assert next_of(grouping).commands == [b"1"]
 
 
 class GroupingMachine(RuleBasedStateMachine):
@@ -162,7 +211,7 @@ class GroupingMachine(RuleBasedStateMachine):
 
     @rule()
     def send(self) -> None:
-        group = self.grouping.next_group()
+        group = self.grouping.next_group(0.0)
         if group is None:
             return
         assert all(seq > group.acknowledged for seq in self.under_way)
@@ -175,7 +224,7 @@ class GroupingMachine(RuleBasedStateMachine):
     def resolve(self, data: st.DataObject) -> None:
         seq = data.draw(st.sampled_from(sorted(self.under_way)))
         group = self.under_way.pop(seq)
-        assert self.grouping.resolve(seq) == group.members
+        assert self.grouping.resolve(seq, 0.0) == group.members
         self.open -= set(group.members)
 
     @rule(waiting=commands)

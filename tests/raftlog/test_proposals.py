@@ -132,3 +132,14 @@ def test_everything_is_forgotten_with_the_leadership() -> None:
     leader.forget()
     assert leader.take() == []
     assert leader.applied(("n2", 1, 1)) is None
+
+
+def test_a_leader_appends_no_more_in_a_step_than_its_limit_and_forgets_none() -> None:
+    config = RaftConfig(appended_bytes_max=1000)
+    leader = LeaderProposals(config)
+    for seq in range(10):
+        leader.offer("n1", name(seq), bytes([seq]) * 400)
+    steps = [leader.take() for _ in range(4)]
+    assert [len(step) for step in steps] == [3, 3, 3, 1]
+    assert not leader.waits
+    assert [envelope[0] for step in steps for envelope in step] == list(range(10))
