@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from node.cursors import decode_cursor, encode_cursor
+from node.cursors import JOBS, decode_cursor, encode_cursor, runs_of
 from node.freshness import QuorumProbe
 from node.interface import (
     LIST_LIMIT_DEFAULT,
@@ -50,12 +50,12 @@ class Reads:
         cursor: str | None = None,
         consistency: Consistency = "linearizable",
     ) -> JobPage:
-        after_id = decode_cursor(cursor)
+        after_id = decode_cursor(JOBS, cursor)
         index = await self.stand_at(consistency)
         with self.open_at(index) as (snapshot, read):
             found = snapshot.jobs(team=team, name=name, after_id=after_id, limit=limit + 1)
             items = [_view(snapshot, job) for job in found[:limit]]
-        more = encode_cursor(items[-1].job.job_id) if len(found) > limit else None
+        more = encode_cursor(JOBS, items[-1].job.job_id) if len(found) > limit else None
         return JobPage(items=items, next_cursor=more, read=read)
 
     async def run(self, run_id: str, *, consistency: Consistency = "linearizable") -> tuple[Run, Read]:
@@ -78,13 +78,13 @@ class Reads:
         consistency: Consistency = "linearizable",
     ) -> RunPage:
         """A deleted job's history stays readable."""
-        before = decode_cursor(cursor)
+        before = decode_cursor(runs_of(job_id), cursor)
         index = await self.stand_at(consistency)
         with self.open_at(index) as (snapshot, read):
             if snapshot.job(job_id) is None:
                 raise NotFound(f"There is no job {job_id}.")
             page = snapshot.runs_of_job(job_id, states, from_ms, to_ms, before, limit)
-        more = None if page.next_key is None else encode_cursor(page.next_key)
+        more = None if page.next_key is None else encode_cursor(runs_of(job_id), page.next_key)
         return RunPage(items=page.items, next_cursor=more, read=read)
 
     async def stand_at(self, consistency: Consistency = "linearizable") -> int:

@@ -94,6 +94,23 @@ async def test_a_cursor_that_was_never_given_out_is_refused(idle: LiveNode, curs
         await idle.service.jobs(cursor=cursor)
 
 
+async def test_a_cursor_means_nothing_in_another_list(idle: LiveNode) -> None:
+    made = [(await idle.service.create_job(draft(f"j{number}"))).job_id for number in range(3)]
+    for job_id in (*made[:2], *made[:2]):
+        await idle.service.run_now(job_id)
+    of_jobs = (await idle.service.jobs(limit=1)).next_cursor
+    of_runs = (await idle.service.runs_of_job(made[0], limit=1)).next_cursor
+    assert of_jobs and of_runs
+    for call in (
+        idle.service.jobs(cursor=of_runs),
+        idle.service.runs_of_job(made[0], cursor=of_jobs),
+        idle.service.runs_of_job(made[1], cursor=of_runs),
+        idle.service.jobs(cursor=of_jobs[:-2]),
+    ):
+        with pytest.raises(Malformed):
+            await call
+
+
 async def test_a_deleted_job_is_gone_and_its_history_stays(idle: LiveNode) -> None:
     created = await idle.service.create_job(draft())
     run = await idle.service.run_now(created.job_id)
