@@ -44,6 +44,8 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
         self._cache_bytes_max = cache_bytes
         self._first, self._last = self._bounds()
         self.first_index = max(1, self._first[1])
+        self._cache_first = self._last[1] + 1
+        """Cached are the entries from here to the last."""
         self._term, self._vote = meta.ballot()
         self._commit_index = self._stored_commit_index()
 
@@ -167,6 +169,7 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
             self._disk.transaction.delete(_KEY.pack(cut), db=self._database)
             entry = self._cache.pop(cut, None)
             self._cache_bytes -= len(entry[0]) if entry else 0
+        self._cache_first = min(self._cache_first, index)
         self._last = self.entry(index - 1)
 
     def _append(self, entry: Entry) -> None:
@@ -178,8 +181,8 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
         self._cache[index] = entry
         self._cache_bytes += len(command)
         while self._cache_bytes > self._cache_bytes_max:
-            oldest = next(iter(self._cache))
-            self._cache_bytes -= len(self._cache.pop(oldest)[0])
+            self._cache_bytes -= len(self._cache.pop(self._cache_first)[0])
+            self._cache_first += 1
 
     def _read(self, index: int) -> Entry:
         stored: Any = self._disk.transaction.get(_KEY.pack(index), db=self._database)

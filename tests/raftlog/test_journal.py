@@ -160,6 +160,18 @@ def test_entries_beyond_the_cache_are_read_from_the_disk(tmp_path: Path) -> None
     assert [entry[1] for entry in journal[0:]] == list(range(1, 501))
 
 
+def test_a_full_cache_costs_no_more_than_an_empty_one(tmp_path: Path) -> None:
+    """The oldest entry is found by its index: to look for a dictionary's first key passes over every deleted one."""
+    journal = opened(tmp_path, cache_bytes=1000)
+    fill(journal, 200)
+    assert sorted(journal._cache) == list(range(journal._cache_first, 201))
+    journal.add(b"other", 150, 2)
+    assert journal._cache_first == 150
+    fill(journal, 100, term=2)
+    assert sorted(journal._cache) == list(range(journal._cache_first, journal.last_index + 1))
+    assert sum(len(entry[0]) for entry in journal._cache.values()) == journal._cache_bytes <= 1000
+
+
 def test_a_batch_ends_behind_the_entry_that_fills_it(journal: LmdbJournal) -> None:
     for index in range(1, 6):
         journal.add(bytes(10), index, 1)
