@@ -165,9 +165,10 @@ def test_a_full_cache_costs_no_more_than_an_empty_one(tmp_path: Path) -> None:
     journal = opened(tmp_path, cache_bytes=1000)
     fill(journal, 200)
     assert sorted(journal._cache) == list(range(journal._cache_first, 201))
-    journal.add(b"other", 150, 2)
-    assert journal._cache_first == 150
-    fill(journal, 100, term=2)
+    for index in (150, 20):
+        journal.add(b"other", index, index)
+        assert sorted(journal._cache) == list(range(journal._cache_first, index + 1))
+    fill(journal, 100, term=150)
     assert sorted(journal._cache) == list(range(journal._cache_first, journal.last_index + 1))
     assert sum(len(entry[0]) for entry in journal._cache.values()) == journal._cache_bytes <= 1000
 
