@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from httpapi.guard import Guard
-from httpapi.middleware import REQUESTS_MAX, bounded, guarded, harden, logged, problems
+from httpapi.middleware import REQUESTS_MAX, WRITES_MAX, bounded, guarded, harden, logged, problems
 from httpapi.routes_cluster import ClusterRoutes
 from httpapi.routes_jobs import JobRoutes
 from httpapi.routes_log import LogRoutes
@@ -20,13 +20,14 @@ def build_app(
     address: str = "127.0.0.1:8101",
     access_log: bool = False,
     requests_max: int = REQUESTS_MAX,
+    writes_max: int = WRITES_MAX,
 ) -> web.Application:
     """The API over `scheduler`. `node` is this node's id (so that it never asks itself for a log), `address` the
     'host:port' that it listens on: on loopback, requests with a foreign Host header are refused (guard.py).
 
     Run it with `web.AppRunner(app, access_log=None)`: `access_log=True` here logs structured records instead."""
     middlewares = [logged()] if access_log else []
-    middlewares += [problems(), guarded(Guard(address)), bounded(requests_max)]
+    middlewares += [problems(), guarded(Guard(address)), bounded(requests_max, writes_max)]
     app = web.Application(middlewares=middlewares)
     app.add_routes(JobRoutes(scheduler).table())
     app.add_routes(RunRoutes(scheduler).table())

@@ -62,6 +62,7 @@ def compose(
         log_status=lambda: around.log.status,
         running=lambda: runtime.worker.attempts.running_by_kind(),
         skew_s=lambda live: runtime.skews.skews_s(live).get(config.node),
+        loop_lag_s=lambda: runtime.loop_lag.worst_s,
     )
     runtime = Runtime(
         config=config,

@@ -48,11 +48,13 @@ class Metrics:
         log_status: Callable[[], LogStatus],
         running: Callable[[], Mapping[str, int]],
         skew_s: Callable[[Collection[str]], float | None],
+        loop_lag_s: Callable[[], float],
     ) -> None:
         self._figures = figures
         self._log_status = log_status
         self._running = running
         self._skew_s = skew_s
+        self._loop_lag_s = loop_lag_s
         self._registry = CollectorRegistry()
         self._delays = Histogram(
             "horae_run_start_delay_seconds",
@@ -82,6 +84,8 @@ class Metrics:
     def collect(self) -> Iterable[Metric]:
         """Called by the registry at each scrape."""
         yield _labelled(GaugeMetricFamily, "horae_running", "Attempts under way on this node.", "kind", self._running())
+        text = "How late this node's event loop turned, at worst in the last half minute."
+        yield GaugeMetricFamily("horae_loop_lag_seconds", text, value=self._loop_lag_s())
         yield from _raft(self._log_status())
         figures = self._figures()
         if figures is not None:

@@ -12,6 +12,7 @@ from node.config import NodeConfig
 from node.duty_loop import DutyLoop
 from node.freshness import QuorumProbe
 from node.look_ahead import LookAhead
+from node.loop_lag import LoopLag
 from node.metrics import Metrics
 from node.plans import Plan, PlanCache
 from node.runlogs import RunLogs
@@ -70,6 +71,7 @@ class Runtime:
         self._clock = clock
         self._source = source
         self.skews = ClockSkews(clock)
+        self.loop_lag = LoopLag(clock.monotonic)
         self.probe = QuorumProbe(log, clock, every_s=config.quorum_probe_every_s)
         calls = SessionCalls(config=config, log=log, source=source, clock=clock, version=version, tzdata=tzdata)
         self.worker = Worker(
@@ -115,6 +117,7 @@ class Runtime:
                     self._ticks.run(),
                     self._duties.run(),
                     self.probe.run(),
+                    self.loop_lag.run(),
                     self._prune_forever(),
                 )
             ]

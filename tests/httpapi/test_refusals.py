@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from httpapi.app import build_app
 from httpapi.parsing import BODY_BYTES_MAX, NESTING_MAX
-from node.interface import OutcomeUnknown, Overloaded, Unavailable
+from node.interface import JobCreated, JobDraft, OutcomeUnknown, Overloaded, Unavailable
 from tests.httpapi.twin import Twin
 
 GOOD: dict[str, Any] = {"name": "a", "schedule": "@every 5s", "target": {"type": "noop"}}
@@ -314,6 +314,28 @@ async def test_too_many_requests_at_once_are_told_to_come_back(twin: Twin) -> No
     async with TestClient(TestServer(build_app(twin, requests_max=0))) as client:
         await problem_of(await client.get("/v1/jobs"), 429)
         assert (await client.get("/healthz")).status == 200
+
+
+async def test_too_many_writes_at_once_are_told_to_come_back_and_reads_are_not(twin: Twin) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    create_job = twin.create_job
+
+    async def slow_create(draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated:
+        begun.set()
+        await go_on.wait()
+        return await create_job(draft, idempotency_key=idempotency_key)
+
+    twin.create_job = slow_create  # type: ignore[method-assign]
+    async with TestClient(TestServer(build_app(twin, writes_max=1))) as client:
+        first = asyncio.create_task(client.post("/v1/jobs", json=GOOD))
+        await begun.wait()
+        refused = await client.post("/v1/jobs", json=GOOD)
+        assert (await problem_of(refused, 429))["outcome"] == "definite"
+        assert refused.headers["Retry-After"] == "1"
+        assert (await client.get("/v1/jobs")).status == 200
+        go_on.set()
+        assert (await first).status == 201
+        assert (await client.post("/v1/jobs", json={**GOOD, "name": "another"})).status == 201
 
 
 async def test_no_answer_gives_the_server_away_or_is_cached(api: TestClient) -> None:
