@@ -192,11 +192,13 @@ def _maybe_times(draft: JobDraft, job_id: str, now_ms: int, errors: list[FieldEr
         errors.append(FieldError(path="schedule", message=message))
         return None
     try:
-        spec = _spec(draft)
+        spec = _spec(draft, _zone(draft))
         schedule = compile_schedule(spec, job_id)
         first_due_ms = _first_due_ms(draft, schedule, spec, now_ms)
     except InvalidSchedule as error:
         errors.append(field_error(error))
+        if error.field == "tz":
+            errors += _faults_in_any_zone(draft, job_id)
         return None
     except _Refused as error:
         errors.append(error.error)
@@ -204,8 +206,18 @@ def _maybe_times(draft: JobDraft, job_id: str, now_ms: int, errors: list[FieldEr
     return Times(spec=spec, first_due_ms=first_due_ms)
 
 
-def _spec(draft: JobDraft) -> ScheduleSpec:
-    tz = _zone(draft)
+def _faults_in_any_zone(draft: JobDraft, job_id: str) -> list[FieldError]:
+    """What is wrong with the times whatever zone was meant: a missing zone must not hide that a run_at is no time."""
+    try:
+        compile_schedule(_spec(draft, TZ_WITHOUT_WALL_TIMES), job_id)
+    except InvalidSchedule as error:
+        return [field_error(error)]
+    except _Refused as error:
+        return [error.error]
+    return []
+
+
+def _spec(draft: JobDraft, tz: str) -> ScheduleSpec:
     if draft.run_at is not None:
         for field in ("starts_at", "ends_at"):
             if getattr(draft, field) is not None:

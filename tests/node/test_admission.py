@@ -62,6 +62,20 @@ def test_a_wall_clock_needs_a_zone(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"schedule": "every morning"}, "schedule"),
+        ({"schedule": "@every 5s", "starts_at": "soon"}, "starts_at"),
+        ({"schedule": None, "run_at": "tomorrow"}, "run_at"),
+        ({"schedule": None, "run_at": "2026-12-24T18:00:00+0530"}, "run_at"),
+    ],
+)
+@pytest.mark.parametrize("tz", [None, "Mars/Olympus"])
+def test_a_missing_or_wrong_zone_hides_no_other_fault(fields: dict[str, Any], path: str, tz: str | None) -> None:
+    assert path in refused(tz=tz, **fields)
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {"schedule": "@every 5s"},
