@@ -9,8 +9,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import aiohttp
+import pytest
 
-from bench.api import Api, spread
+from bench.api import Api, Json, spread
 from bench.local_cluster import LocalCluster
 from tests.cluster.conditions import (
     api_time,
@@ -41,7 +42,10 @@ class Answers:
     unanswered: int = 0
 
 
-async def test_a_flood_of_creates_costs_no_session_and_no_tick(cluster: LocalCluster, api: Api) -> None:
+@pytest.mark.parametrize(("args_bytes", "creates_a_s_min"), [(0, 100), (40_000, 10)], ids=["small", "large"])
+async def test_a_flood_of_creates_costs_no_session_and_no_tick(
+    cluster: LocalCluster, api: Api, args_bytes: int, creates_a_s_min: int
+) -> None:
     ticking = await spread(
         range(TICKING_JOBS), lambda i: create(api, f"tick-{i}", schedule="@every 1s", target={"type": "noop"})
     )
@@ -49,13 +53,13 @@ async def test_a_flood_of_creates_costs_no_session_and_no_tick(cluster: LocalClu
     term = await figure(cluster, api, "horae_raft_term")
     begun_s = time.time() + 1.0
     await sleep_until(begun_s)
-    answers, lag_s = await asyncio.gather(flood(cluster), worst_lag_s(cluster, api))
+    answers, lag_s = await asyncio.gather(flood(cluster, args_bytes), worst_lag_s(cluster, api))
     ended_s = time.time()
 
     assert answers.unanswered == 0
     assert set(answers.statuses) <= {201, 409, 429, 503}
     assert answers.statuses[429] > 0, "that was no flood"
-    assert len(answers.acknowledged) > 50 * FLOOD_S, "nothing but refusals"
+    assert len(answers.acknowledged) > creates_a_s_min * FLOOD_S, "nothing but refusals"
     assert await figure(cluster, api, "horae_lease_expired_total") == 0
     assert not any("lapsed" in cluster.log_tail(name, lines=100_000) for name in cluster.places)
     assert (await leader_of(api), await figure(cluster, api, "horae_raft_term")) == (leader, term)
@@ -65,14 +69,14 @@ async def test_a_flood_of_creates_costs_no_session_and_no_tick(cluster: LocalClu
     await check_acknowledged(api, answers.acknowledged)
 
 
-async def flood(cluster: LocalCluster) -> Answers:
+async def flood(cluster: LocalCluster, args_bytes: int) -> Answers:
     """Creates over many connections to all nodes, each a closed loop, for FLOOD_S."""
-    answers, until_s = Answers(), time.monotonic() + FLOOD_S
+    answers, until_s, args = Answers(), time.monotonic() + FLOOD_S, {"text": "x" * args_bytes}
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=30)) as session:
         await asyncio.gather(
             *(
-                create_until(session, f"{url}/v1/jobs", f"{node}-{number}", until_s, answers)
+                create_until(session, f"{url}/v1/jobs", f"{node}-{number}", args, until_s, answers)
                 for node, url in cluster.urls.items()
                 for number in range(CONNECTIONS_A_NODE)
             )
@@ -80,11 +84,13 @@ async def flood(cluster: LocalCluster) -> Answers:
     return answers
 
 
-async def create_until(session: aiohttp.ClientSession, url: str, prefix: str, until_s: float, answers: Answers) -> None:
+async def create_until(
+    session: aiohttp.ClientSession, url: str, prefix: str, args: Json, until_s: float, answers: Answers
+) -> None:
     number = 0
     while time.monotonic() < until_s:
         name = f"flood-{prefix}-{number}"
-        body = {"name": name, "target": {"type": "noop"}, "run_at": FAR_AWAY, "idempotency_key": name}
+        body = {"name": name, "target": {"type": "noop"}, "run_at": FAR_AWAY, "idempotency_key": name, "args": args}
         try:
             async with session.post(url, json=body) as response:
                 answers.statuses[response.status] += 1
