@@ -44,6 +44,12 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        for text in arguments:
+            if not _is_text(text):
+                raise click.UsageError(f"The argument {text!a} is not text in UTF-8.", context)
+        return super().parse_args(context, arguments)
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(context)])
@@ -57,6 +63,15 @@ class LazyGroup(click.Group):
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise click.UsageError(f"There is no command {name!r}.{hint}", context)
         return super().resolve_command(context, arguments)
+
+
+def _is_text(argument: str) -> bool:
+    """Bytes that are no text reach us as surrogates, which neither JSON nor a URL can carry."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,8 +10,8 @@ import click
 
 Json = Mapping[str, Any]
 
-CELL_LENGTH_MAX = 60
-"""Characters of one cell of a table; JSON has the whole."""
+CELL_LENGTH_MAX = 80
+"""Characters of one cell of a table; JSON has the whole. A run's id fits: one that is cut cannot be pasted."""
 STATE_COLORS = {
     "succeeded": "green",
     "dead": "red",
@@ -34,17 +34,26 @@ output_option = click.option(
 
 def wants_json(output: str | None) -> bool:
     """The choice of -o; without one, tables are for terminals."""
-    return output == "json" or (output is None and not sys.stdout.isatty())
+    return output == "json" or (output is None and not (sys.stdout is not None and sys.stdout.isatty()))
 
 
 def show(value: Any, output: str | None, as_text: Callable[[Any], str]) -> None:
     """Print the API's `value` as JSON, or what `as_text` makes of it."""
     if not wants_json(output):
-        click.echo(as_text(value))
+        _print(as_text(value))
         return
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    _print(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def _print(text: str | bytes) -> None:
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        raise  # click ends in silence: the reader has what it wanted
+    except OSError as fault:
+        raise click.ClickException(f"cannot print the answer: {fault.strerror}") from None
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from node.cli import COMMANDS, main
+from node.cli_output import cell, show
 
 LOADED_LATE = ("asyncio", "aiohttp", "msgspec", "rich", "lmdb", "pysyncobj", "uvloop", "httpapi", "statemachine")
 
@@ -88,3 +92,31 @@ def test_wrong_usage_exits_with_2_and_says_what_to_do(arguments: list[str], mess
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert message in result.output
+
+
+@pytest.mark.parametrize("arguments", [["job", "show", "a\udcff"], ["job", "create", "--name", "\udcff", "--noop"]])
+def test_an_argument_that_is_no_text_is_wrong_usage(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "is not text in UTF-8" in result.output
+
+
+class FullDisk(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_an_answer_that_cannot_be_printed_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", FullDisk())
+    with pytest.raises(click.ClickException, match="No space left"):
+        show({"a": 1}, "table", str)
+
+
+def test_a_command_whose_output_was_closed_still_does_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    show({"a": 1}, None, str)
+
+
+def test_a_table_never_cuts_the_id_of_a_run() -> None:
+    longest = f"{0:012x}-{'0' * 26}-m{'0' * 26}"
+    assert cell(longest) == longest

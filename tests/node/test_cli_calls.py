@@ -233,7 +233,7 @@ def test_addresses_are_tried_in_turn(horae: Horae, server: Server) -> None:
 
 def test_names_cannot_steer_the_terminal() -> None:
     text = table(["NAME"], [["\x1b[2Jgone\nnext"], ["x" * 100], [None], [["a", "b"]]])
-    assert text.splitlines() == ["NAME", " [2Jgone next", "x" * 59 + "…", "-", "a,b"]
+    assert text.splitlines() == ["NAME", " [2Jgone next", "x" * 79 + "…", "-", "a,b"]
     assert cell("") == "-"
 
 
