@@ -103,12 +103,12 @@ async def create_until(
             number += 1
         else:
             assert "Retry-After" in response.headers
-            await asyncio.sleep(BACK_OFF_S)
+            await sleep_until(time.time() + BACK_OFF_S)
 
 
 async def worst_lag_s(cluster: LocalCluster, api: Api) -> float:
     """Near the end of the flood: the worst lag of any node's loop since its beginning."""
-    await asyncio.sleep(FLOOD_S - 1.0)
+    await sleep_until(time.time() + FLOOD_S - 1.0)
     return max([await figure(cluster, api, "horae_loop_lag_seconds", node=node) for node in cluster.places])
 
 
