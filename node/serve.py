@@ -55,6 +55,10 @@ class StartError(Exception):
     """The node cannot start; the message is the one line that says why."""
 
 
+class StoppedEarly(Exception):
+    """The node was told to stop before it had started."""
+
+
 class NodeBroken(Exception):
     """Something that must never happen has happened; the node ends so that it can be started afresh."""
 
@@ -70,6 +74,8 @@ def run_node(settings: ServeSettings) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))
+    except StoppedEarly:
+        return 0
     except StartError as error:
         logger.critical("%s", error)
         return 1
@@ -85,7 +91,7 @@ async def _serve(settings: ServeSettings) -> None:
         asyncio.get_running_loop().add_signal_handler(number, told_to_stop.set)
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(_take_port(settings.http))
-        log = await stack.enter_async_context(_log_process(settings))
+        log = await stack.enter_async_context(_log_process(settings, told_to_stop))
         reader = StateReader(str(database_path(settings.data_dir)))
         stack.callback(reader.close)
         executors = build_executors(allow_link_local=settings.allow_link_local)
@@ -167,10 +173,13 @@ def _take_port(address: str) -> socket.socket:
 
 
 @asynccontextmanager
-async def _log_process(settings: ServeSettings) -> AsyncIterator[LogClient]:
+async def _log_process(settings: ServeSettings, told_to_stop: asyncio.Event) -> AsyncIterator[LogClient]:
+    """Raises StartError, or StoppedEarly: Ctrl-C reaches the child too, which may not yet leave signals to us."""
     try:
         log = await start_log_process(command_line(settings), settings.data_dir, RaftConfig())
     except (LogError, OSError) as error:
+        if told_to_stop.is_set():
+            raise StoppedEarly from None
         raise StartError(str(error)) from None
     try:
         yield log

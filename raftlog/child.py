@@ -33,6 +33,9 @@ async def start_log_process(argv: Sequence[str], data_dir: Path, config: RaftCon
     try:
         await _wait_ready(process)
         client = await LogClient.connect(data_dir, config)
+    except LogRefused:
+        await _stop(process, timeout_s=STOP_TIMEOUT_S)  # it has said why, and is on its way out
+        raise
     except BaseException:
         await _stop(process)
         raise

@@ -78,7 +78,18 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
 
 
 def child_of(process: subprocess.Popen[str]) -> int:
-    return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+    return children_of(process)[0]
+
+
+def children_of(process: subprocess.Popen[str]) -> list[int]:
+    return [int(text) for text in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+def is_log_process(process_id: int) -> bool:
+    try:
+        return b"node.log_process" in Path(f"/proc/{process_id}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 @pytest.fixture
@@ -122,6 +133,17 @@ def test_a_store_of_another_cluster_is_refused(node: Node) -> None:
     code, lines = ended(node.start("--cluster-secret-file", str(other)))
     assert code == 1
     assert "cluster" in lines[-1]
+    assert not any("killed" in line for line in lines), "a log process that refuses ends by itself"
+
+
+def test_told_to_stop_together_while_starting(node: Node) -> None:
+    """Ctrl-C and a supervisor reach both processes at once, the child while it still imports."""
+    process = node.start()
+    while not (log_processes := [child for child in children_of(process) if is_log_process(child)]):
+        os.sched_yield()
+    process.send_signal(signal.SIGTERM)
+    os.kill(log_processes[0], signal.SIGTERM)
+    assert ended(process) == (0, [])
 
 
 def test_what_was_acknowledged_outlives_both_ways_to_end(node: Node) -> None:
