@@ -21,6 +21,9 @@ REQUESTS_MAX = 2_048
 WRITES_MAX = 256
 """Of these, requests that change something: what one group commit takes from a node in a fifth of a second. More at
 once would only wait, and the node's own loops with them."""
+REFUSAL_WAIT_S = 0.2
+"""How long a refusal takes: who asks again at once, whatever Retry-After says, would cost this node more than the work
+that it refuses."""
 UNCOUNTED_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 logger = logging.getLogger("horae.http")
@@ -85,6 +88,7 @@ def bounded(requests_max: int = REQUESTS_MAX, writes_max: int = WRITES_MAX) -> M
             return await handler(request)
         writes = request.method not in SAFE_METHODS
         if running >= requests_max or (writes and writing >= writes_max):
+            await asyncio.sleep(REFUSAL_WAIT_S)
             raise Overloaded
         running += 1
         writing += writes

@@ -46,8 +46,8 @@ class RaftConfig:
     group_bytes_max: int = 64 * 1024
     """Commands packed into one proposal, unless one alone is larger: an entry is applied in one go, and heartbeats and
     urgent proposals wait behind it."""
-    lane_bytes_min: int = 16 * 1024
-    """What a lane may have under way however slow the log is."""
+    lane_bytes_min: int = 64 * 1024
+    """What a lane may have under way however slow the log is: of three nodes, a tenth of a second of apply."""
     lane_bytes_max: int = 384 * 1024
     """And however fast."""
     work_target_s: float = 0.5
@@ -57,6 +57,10 @@ class RaftConfig:
     urgent proposal can meet on its way."""
     proposals_waiting_max: int = 20_000
     """Commands waiting in a lane of a client to be packed."""
+    waiting_bytes_max: int = 64 * MIB
+    """Their bytes, in a lane of the node's own."""
+    client_waiting_bytes_max: int = 4 * MIB
+    """The same for the clients' lane: more than a second's worth is better refused than waited for."""
     proposals_pending_max: int = 64
     """Local proposals that a node keeps until their result."""
     appended_bytes_max: int = 2 * MIB
@@ -90,6 +94,10 @@ class RaftConfig:
             (0 < self.lane_bytes_min <= self.lane_bytes_max, "0 < lane_bytes_min <= lane_bytes_max"),
             (0 < self.client_target_s <= self.work_target_s, "0 < client_target_s <= work_target_s"),
             (self.appended_bytes_max > 0, "appended_bytes_max > 0"),
+            (
+                self.command_bytes_max < self.client_waiting_bytes_max <= self.waiting_bytes_max,
+                "command_bytes_max < client_waiting_bytes_max <= waiting_bytes_max",
+            ),
             (self.envelope_commands_max >= 1, "envelope_commands_max >= 1"),
             (0 < self.proposals_in_flight_max <= self.proposals_pending_max, "in flight <= pending proposals"),
         ]

@@ -19,8 +19,6 @@ from raftlog.window import Window
 HEADER_BYTES: Final = 512
 """Room for the envelope's fields around the commands."""
 COMMAND_HEADER_BYTES: Final = 5
-WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of one lane."""
 
 
 class Waiting:
@@ -60,16 +58,17 @@ class Group:
 class _Queue:
     """One lane: what waits in it, and what it has under way."""
 
-    def __init__(self, config: RaftConfig, window: Window) -> None:
+    def __init__(self, config: RaftConfig, lane: Lane) -> None:
         self._config = config
-        self.window = window
+        self._waiting_bytes_max = config.client_waiting_bytes_max if lane is Lane.CLIENT else config.waiting_bytes_max
+        self.window = _window(config, lane)
         self.waiting: OrderedDict[Waiting, None] = OrderedDict()
         self.waiting_bytes = 0
         self.groups_under_way = 0
         self.bytes_under_way = 0
 
     def add(self, waiting: Waiting) -> None:
-        if len(self.waiting) >= self._config.proposals_waiting_max or self.waiting_bytes > WAITING_BYTES_MAX:
+        if len(self.waiting) >= self._config.proposals_waiting_max or self.waiting_bytes > self._waiting_bytes_max:
             raise LogOverloaded(f"{len(self.waiting)} commands wait for the log")
         self.waiting[waiting] = None
         self.waiting_bytes += len(waiting.command)
@@ -113,7 +112,7 @@ class Grouping:
 
     def __init__(self, config: RaftConfig) -> None:
         self._config = config
-        self._lanes = {lane: _Queue(config, _window(config, lane)) for lane in Lane}
+        self._lanes = {lane: _Queue(config, lane) for lane in Lane}
         self._under_way: dict[int, Group] = {}
         self._last_seq = 0
 
@@ -163,7 +162,7 @@ class Grouping:
         """The end: (never sent, sent without a result)."""
         unsent = [waiting for queue in self._lanes.values() for waiting in queue.waiting]
         sent = [waiting for group in self._under_way.values() for waiting in group.members]
-        self._lanes = {lane: _Queue(self._config, _window(self._config, lane)) for lane in Lane}
+        self._lanes = {lane: _Queue(self._config, lane) for lane in Lane}
         self._under_way.clear()
         return unsent, sent
 

@@ -48,12 +48,12 @@ class LogConformance:
         assert [int(reply) for reply in replies] == list(range(first, first + 300))
 
     async def test_an_urgent_command_goes_ahead_of_a_crowd_of_clients(self, harness: Harness) -> None:
-        crowd = [asyncio.create_task(harness.log.propose(bytes(1024), timeout_s=60)) for _ in range(10_000)]
+        crowd = [asyncio.create_task(harness.log.propose(bytes(1024), timeout_s=60)) for _ in range(4_000)]
         await crowd[0]  # the crowd is under way
         urgent = int(await harness.log.propose(b"urgent", lane=Lane.URGENT))
         work = int(await harness.log.propose(b"work", lane=Lane.WORK))
         last = max([int(reply) for reply in await asyncio.gather(*crowd)])
-        assert max(urgent, work) < last - 5_000
+        assert max(urgent, work) < last - 2_000
 
     async def test_waiting_commands_share_entries(self, harness: Harness) -> None:
         await harness.log.propose(b"before")

@@ -10,7 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 from raftlog.config import RaftConfig
 from raftlog.envelope import encode
 from raftlog.errors import CommandTooLarge, LogOverloaded
-from raftlog.grouping import WAITING_BYTES_MAX, Group, Grouping, Waiting
+from raftlog.grouping import Group, Grouping, Waiting
 from raftlog.interface import Lane, Proposal
 
 CONFIG = RaftConfig()
@@ -94,7 +94,7 @@ def test_too_many_or_too_large_a_crowd_is_refused_until_it_has_moved_on() -> Non
     grouping.add(b"3", None)
 
     large = bytes(CONFIG.command_bytes_max)
-    crowd = grouping_with(*[large] * (WAITING_BYTES_MAX // len(large) + 1))
+    crowd = grouping_with(*[large] * (CONFIG.client_waiting_bytes_max // len(large) + 1))
     with pytest.raises(LogOverloaded):
         crowd.add(b"", None)
     next_of(crowd)
@@ -137,7 +137,7 @@ def test_at_the_end_the_sent_are_told_from_the_unsent() -> None:
 
 
 def test_an_urgent_command_waits_for_nobody_elses() -> None:
-    grouping = grouping_with(*[bytes(1024)] * 10_000)
+    grouping = grouping_with(*[bytes(1024)] * 4_000)
     while grouping.next_group(0.0) is not None:
         pass
     for lane in (Lane.CLIENT, Lane.WORK, Lane.URGENT):
@@ -156,7 +156,10 @@ def test_a_crowd_in_one_lane_fills_no_other() -> None:
 
 @pytest.mark.parametrize("lane", [Lane.WORK, Lane.CLIENT])
 def test_a_slow_log_gets_less_of_a_lane_at_once_and_a_fast_one_more(lane: Lane) -> None:
-    grouping, now_s = Grouping(RaftConfig(proposals_waiting_max=100_000)), 0.0
+    grouping, now_s = (
+        Grouping(RaftConfig(proposals_waiting_max=100_000, client_waiting_bytes_max=CONFIG.waiting_bytes_max)),
+        0.0,
+    )
 
     def under_way(took_s: float) -> int:
         nonlocal now_s
