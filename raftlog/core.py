@@ -1,6 +1,7 @@
 """The library's consensus with its losses closed: what is overridden, and the plain names under which the rest is read.
 
-All uses of the library's private names are in this file; pysyncobj_bindings.verify_library checks each at start-up.
+All uses of the library's private names are in this file and elections.py; pysyncobj_bindings.verify_library checks each
+at start-up.
 No properties here: the library's constructor reads every attribute of the object before this class is set up (trap 9).
 """
 
@@ -10,23 +11,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pysyncobj import syncobj
-
 from raftlog import guards
 from raftlog.config import Identity, RaftConfig
+from raftlog.elections import Elections
 from raftlog.errors import LogBroken, MessageRefused
-from raftlog.interface import Role
 from raftlog.joining import Joining
 from raftlog.journal import Entry, LmdbJournal
 from raftlog.outbox import Message, Outbox
-from raftlog.pysyncobj_bindings import REGULAR, PeerNode, Seams, library_settings
-from raftlog.replication import Answer, Answers, Ballots, Follower, is_reset_to_act_upon
-
-_ROLES = {
-    syncobj._RAFT_STATE.FOLLOWER: Role.FOLLOWER,
-    syncobj._RAFT_STATE.CANDIDATE: Role.CANDIDATE,
-    syncobj._RAFT_STATE.LEADER: Role.LEADER,
-}
+from raftlog.pysyncobj_bindings import REGULAR, PeerNode, Seams
+from raftlog.replication import Answer, Answers, Follower, is_reset_to_act_upon
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +32,7 @@ class Hooks:
     """Envelopes for this node, the leader, to append."""
 
 
-class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
+class Core(Elections):
     """One member's consensus. Every call must happen inside `with seams`."""
 
     def __init__(
@@ -54,41 +47,18 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
         hooks: Hooks,
         applied_index: int,
     ) -> None:
-        self._config = config
-        self._clock = seams.clock
-        self._journal = journal
-        self._joining = joining
-        self._outbox = outbox
         self._hooks = hooks
-        self._majority = identity.majority
-        self._ballots = Ballots()
         self._answers = Answers()
         self._append_seq = 0
         self._answering_seq = 0
-        self._heard_leader_at = float("-inf")
         self._in_tick = False
         self._elected_in_tick = False
-        self._members = {node_id: PeerNode(node_id) for node_id in identity.members}
-        self._peers = [self._members[peer] for peer in sorted(identity.members) if peer != identity.node]
-        self._followers = {peer.id: Follower() for peer in self._peers}
-        super().__init__(self._members[identity.node], self._peers, library_settings(config), transport=outbox)
+        self._followers = {peer: Follower() for peer in sorted(identity.members) if peer != identity.node}
+        super().__init__(identity=identity, config=config, seams=seams, journal=journal, joining=joining, outbox=outbox)
         self._SyncObj__raftLastApplied = applied_index
         self.durable_index = journal.last_index
 
     # What the node asks.
-
-    def role(self) -> Role:
-        return _ROLES[self._SyncObj__raftState]
-
-    def is_leader(self) -> bool:
-        return bool(self._isLeader())
-
-    def leader(self) -> str | None:
-        leader = self._getLeader()
-        return None if leader is None else str(leader.id)
-
-    def term(self) -> int:
-        return int(self._getTerm())
 
     def commit_index(self) -> int:
         return int(self._SyncObj__raftCommitIndex)
@@ -100,23 +70,6 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
         """Whether another step, without any input, has something to apply or to commit."""
         alone = self._majority == 1 and self.is_leader()
         return self.applied_index() < self.commit_index() or (alone and self.commit_index() < self.durable_index)
-
-    def is_connected(self, peer: str) -> bool:
-        return bool(self._members[peer] in self._SyncObj__connectedNodes)
-
-    def has_quorum(self) -> bool:
-        """Leader: a majority answered within the fallback timeout. Others: a leader was heard within it."""
-        oldest = self._clock() - self._config.leader_fallback_s
-        if not self.is_leader():
-            return self.leader() is not None and self._heard_leader_at > oldest
-        responses = self._SyncObj__lastResponseTime
-        return 1 + sum(bool(responses[peer] > oldest) for peer in self._peers) >= self._majority
-
-    def next_deadline(self) -> float:
-        """When the library's timers are next due; infinity if none is."""
-        if self.is_leader():
-            return float(self._SyncObj__newAppendEntriesTime)
-        return float(self._SyncObj__raftElectionDeadline) if self._SyncObj__connectedToAnyone() else float("inf")
 
     # Read barriers.
 
@@ -149,9 +102,11 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
     def tick(self) -> None:
         """Elect, commit, apply a slice, append what the node has."""
         before = self.commit_index()
+        self._stand_if_told()
         self._in_tick = True
         self._onTick(0.0)
         self._in_tick = False
+        self._has_stood_if_told()
         if self.commit_index() > before and not guards.is_durable(self.commit_index(), self.durable_index):
             raise LogBroken(
                 f"entry {self.commit_index()} was counted before it was on this disk ({self.durable_index})"
@@ -159,6 +114,7 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
         if self._elected_in_tick:
             self._elected_in_tick = False
             super()._SyncObj__onBecomeLeader()
+        self._go_on_with_handover()
 
     def send_where_wanted(self, barrier_seq: int) -> None:
         """Send to each follower that lacks entries, the commit index, or a message numbered `barrier_seq` or later."""
@@ -180,9 +136,6 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
     def _SyncObj__onMessageReceived(self, node: PeerNode, message: Message) -> None:  # noqa: N802
         _HANDLERS[message["type"]](self, node, message)
 
-    def _pass_on(self, node: PeerNode, message: Message) -> None:
-        super()._SyncObj__onMessageReceived(node, message)
-
     def _on_append(self, node: PeerNode, message: Message) -> None:
         term = self.term()
         self._answering_seq = message.get("seq", 0)
@@ -193,6 +146,7 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
             raise LogBroken(f"two leaders in term {term}: {node.id} and {self.leader()}")
         self._assert_committed_prefix(node, message)
         self._pass_on(node, guards.bounded_append(message))
+        self._pre_votes.forget()
         self._heard_leader_at = self._clock()
         self._joining.heard(self.term(), message.get("last_index", 0))
 
@@ -232,20 +186,6 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
         else:
             self._SyncObj__raftNextIndex[node] = guards.next_index_after(self._SyncObj__raftNextIndex[node], before)
 
-    def _step_down(self, term: int) -> None:
-        self._SyncObj__setCurrentTerm(term, None)
-        self._SyncObj__setState(syncobj._RAFT_STATE.FOLLOWER)
-        self._SyncObj__raftLeader = None
-
-    def _on_vote_request(self, node: PeerNode, message: Message) -> None:
-        """A store that may have forgotten what it acknowledged must not help elect a leader without it (S5)."""
-        if self._joining.may_vote():
-            self._pass_on(node, message)
-
-    def _on_vote(self, node: PeerNode, message: Message) -> None:
-        if message["term"] == self.term() and self._ballots.is_first(message["term"], node.id):
-            self._pass_on(node, message)
-
     def _SyncObj__sendNextNodeIdx(  # noqa: N802
         self,
         node: PeerNode,
@@ -258,12 +198,7 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
         next_index = self.commit_index() + 1 if reset else nextNodeIdx or self._journal.last_index + 1
         self._answers.add(node.id, Answer(self.term(), self._answering_seq, next_index, reset, success))
 
-    # Overrides: elections.
-
-    def _SyncObj__connectedToAnyone(self) -> bool:  # noqa: N802
-        """Whether standing makes sense: with votes of a majority within reach. (A pre-vote's quorum will be asked
-        here.)"""
-        return self._joining.may_vote() and 1 + len(self._SyncObj__connectedNodes) >= self._majority
+    # Overrides: becoming the leader.
 
     def _SyncObj__onBecomeLeader(self) -> None:  # noqa: N802
         """A majority of one is elected in the middle of a tick, before the commit rule runs: its no-op waits until
@@ -275,18 +210,12 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
             self._followers[peer_id] = Follower(reset_floor=self._append_seq, echoed_seq=0)
         super()._SyncObj__onBecomeLeader()
 
-    def _SyncObj__setState(self, newState: int) -> None:  # noqa: N802, N803
-        """A leader that steps down waits like everybody else before it stands again: its own deadline is long past."""
-        if self.is_leader() and newState != syncobj._RAFT_STATE.LEADER:
-            self._SyncObj__raftElectionDeadline = self._clock() + self._SyncObj__generateRaftTimeout()
-        super()._SyncObj__setState(newState)
-
     # Overrides: appending, sending, applying.
 
     def _checkCommandsToApply(self) -> None:  # noqa: N802
         """Append the node's envelopes. The library's own queue, its forwarding and its callbacks are not used: they
         lose track of a command across a lost connection or a change of leader (trap 16)."""
-        if self.is_leader():
+        if self.is_leader() and not self.is_handing_over():
             for envelope in self._hooks.take_envelopes():
                 self._journal.add(REGULAR + envelope, self._journal.last_index + 1, self.term())
 
@@ -352,10 +281,13 @@ class Core(syncobj.SyncObj):  # type: ignore[misc]  # the library is untyped
     def _SyncObj__tryLogCompaction(self) -> None:  # noqa: N802
         """Nothing: the state is on the disk beside the log, there is nothing to dump."""
 
-    # What the library offers and this log does not (S16): each would append an entry of pickle.
+    # What the library offers and this log does not (S16): entries of pickle, and an order to stand to whoever is asked.
 
     def _applyCommand(self, command: bytes, callback: Any, commandType: Any = None) -> None:  # noqa: N802, N803
         raise LogBroken("commands enter the log as envelopes")
+
+    def transferLeadership(self, node: Any = None, callback: Any = None) -> None:  # noqa: N802
+        raise LogBroken("the leadership is handed over by hand_over")
 
 
 _HANDLERS: dict[str, Callable[[Core, PeerNode, Message], None]] = {
@@ -363,4 +295,7 @@ _HANDLERS: dict[str, Callable[[Core, PeerNode, Message], None]] = {
     "next_node_idx": Core._on_answer,
     "request_vote": Core._on_vote_request,
     "response_vote": Core._on_vote,
+    "pre_vote": Core._on_pre_vote,
+    "pre_vote_answer": Core._on_pre_vote_answer,
+    "timeout_now": Core._on_timeout_now,
 }

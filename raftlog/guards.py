@@ -21,6 +21,9 @@ _NUMBERS: Final[dict[str, tuple[str, ...]]] = {
     "next_node_idx": ("term", "next_node_idx", "seq"),
     "request_vote": ("term", "last_log_index", "last_log_term"),
     "response_vote": ("term",),
+    "pre_vote": ("term", "round", "last_log_index", "last_log_term"),
+    "pre_vote_answer": ("term", "round"),
+    "timeout_now": ("term",),
     "propose": (),
     "result": ("incarnation", "seq"),
     "barrier": ("id",),
@@ -74,6 +77,16 @@ def _check_answer(message: Message, config: RaftConfig) -> None:
         raise MessageRefused("next_node_idx below the first entry")
 
 
+def _check_vote_request(message: Message, config: RaftConfig) -> None:
+    if type(message.get("transfer")) is not bool:
+        raise MessageRefused("request_vote without transfer")
+
+
+def _check_pre_vote_answer(message: Message, config: RaftConfig) -> None:
+    if type(message.get("granted")) is not bool:
+        raise MessageRefused("pre_vote_answer without granted")
+
+
 def _check_result(message: Message, config: RaftConfig) -> None:
     replies = message.get("replies")
     if not isinstance(replies, list) or not all(type(reply) is bytes for reply in replies):
@@ -89,6 +102,8 @@ def _check_propose(message: Message, config: RaftConfig) -> None:
 _CONTENTS: Final[dict[str, Callable[[Message, RaftConfig], None]]] = {
     "append_entries": _check_append,
     "next_node_idx": _check_answer,
+    "request_vote": _check_vote_request,
+    "pre_vote_answer": _check_pre_vote_answer,
     "propose": _check_propose,
     "result": _check_result,
 }

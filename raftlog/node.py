@@ -176,6 +176,13 @@ class RaftNode:
         """Forget a pending barrier."""
         self._barriers.cancel(barrier_id)
 
+    def transfer(self, peer: str | None = None) -> None:
+        """Hand the leadership to another member: `peer`, or the one that has most of the log. Meanwhile this leader
+        appends nothing, for the shortest election timeout at most; if nobody else leads by then it goes on. Does
+        nothing if this node does not lead, or if there is no such member that answers. The status tells the end."""
+        with self._at_work():
+            self._core.hand_over(peer)
+
     # A tick.
 
     def step(self) -> Ready:
@@ -204,7 +211,7 @@ class RaftNode:
     def next_deadline(self) -> float:
         """The time, on `clock`, by which step() must be called again; not later than now when work is left over."""
         now = self._clock()
-        if self._core.has_backlog() or self._leader_proposals.waits:
+        if self._core.has_backlog() or (self._leader_proposals.waits and not self._core.is_handing_over()):
             return now
         routed = float("inf")
         if self._route() is not None:

@@ -10,9 +10,11 @@ from raftlog.errors import LogBroken
 
 Message = dict[str, Any]
 
-IMMEDIATE: Final = frozenset({"append_entries", "propose", "barrier", "barrier_result"})
-"""They promise nothing about this node's disk: entries are counted by their receiver's acknowledgement only, and a
-barrier's index is committed on a majority already."""
+IMMEDIATE: Final = frozenset(
+    {"append_entries", "pre_vote", "pre_vote_answer", "timeout_now", "propose", "barrier", "barrier_result"}
+)
+"""They promise nothing about this node's disk: entries are counted by their receiver's acknowledgement only, a
+barrier's index is committed on a majority already, and pre-votes bind nobody."""
 HELD: Final = frozenset({"next_node_idx", "request_vote", "response_vote", "result"})
 """They promise that something is on this node's disk: they leave after the tick's commit."""
 
@@ -32,8 +34,12 @@ class Outbox(Transport):  # type: ignore[misc]  # the library is untyped
         super().__init__(None, None, ())
         self.immediate: list[Outgoing] = []
         self.held: list[Outgoing] = []
+        self.by_transfer = False
+        """Whether the votes asked for now are asked for at the leader's own wish."""
 
     def send(self, node: Any, message: Message) -> bool:
+        if message["type"] == "request_vote":
+            message = message | {"transfer": self.by_transfer}
         self.put(node.id, message)
         return True
 

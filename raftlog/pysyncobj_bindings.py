@@ -56,6 +56,7 @@ ATTRIBUTES: Final = (
     f"{_P}__raftElectionDeadline",
     f"{_P}__raftLastApplied",
     f"{_P}__raftLeader",
+    f"{_P}__raftMatchIndex",
     f"{_P}__raftNextIndex",
     f"{_P}__raftState",
 )

@@ -4,8 +4,11 @@ Messages between nodes are dicts of msgpack types. Field types: int unless said 
     append_entries  term, commit_index, prevLogIdx, prevLogTerm, entries: [[payload: bytes, index, term], ...],
                     seq, last_index
     next_node_idx   term, next_node_idx, reset: bool, success: bool, seq     (the answer; seq echoes the append's)
-    request_vote    term, last_log_index, last_log_term
+    request_vote    term, last_log_index, last_log_term, transfer: bool      (transfer: the leader told it to stand)
     response_vote   term
+    pre_vote        term, round, last_log_index, last_log_term               (would you vote for me? in no new term)
+    pre_vote_answer term, round, granted: bool
+    timeout_now     term                                                     (the leader's: stand at once)
     propose         envelope: bytes                                          (forwarded to the leader; see envelope.py)
     result          incarnation, seq, replies: [bytes, ...]                  (the leader's answer to it)
     barrier         id                                                       (forwarded to the leader)

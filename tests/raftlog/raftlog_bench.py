@@ -154,11 +154,18 @@ class Bench:
 
     def elect(self, name: str) -> RaftNode:
         """Make `name` the leader, with everybody connected and up to date."""
-        node = self.nodes[name]
-        node._core._SyncObj__raftElectionDeadline = self.now - 1  # stands in its next step
+        self.stand(name)
         self.settle()
-        assert node.status.role is Role.LEADER
-        return node
+        assert self.nodes[name].status.role is Role.LEADER
+        return self.nodes[name]
+
+    def stand(self, name: str) -> None:
+        """In its next step it stands, as if the leader had told it to."""
+        self.nodes[name]._core._told_to_stand = True
+
+    def lose_patience(self, name: str) -> None:
+        """In its next step its election timer has run out."""
+        self.nodes[name]._core._SyncObj__raftElectionDeadline = self.now - 1
 
     def propose(self, name: str, seq: int, *commands: bytes, acknowledged: int = 0) -> Proposal:
         proposal = Proposal(

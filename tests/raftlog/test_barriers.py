@@ -171,7 +171,7 @@ def test_a_new_leader_passes_no_barrier_before_its_first_entry(bench: Bench, gua
     assert [result.seq for result in bench.results["n1"]] == [1]
     bench.disconnect("n1", "n2")
     bench.disconnect("n1", "n3")
-    bench.nodes["n2"]._core._SyncObj__raftElectionDeadline = bench.now - 1
+    bench.stand("n2")
     bench.step("n2")
     bench.deliver("n2", "n3")
     bench.step("n3")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pysyncobj import syncobj
 from raftlog_bench import Bench, must_raise
 
 from raftlog import core, guards, outbox, replication
@@ -113,7 +114,7 @@ def _acknowledgement_of_replaced_entries(bench: Bench) -> dict[str, Any]:
 
 def _lead_with(bench: Bench, name: str, voters: list[str]) -> None:
     """Make `name` leader by the votes of these nodes; nothing else is delivered."""
-    bench.nodes[name]._core._SyncObj__raftElectionDeadline = bench.now - 1
+    bench.stand(name)
     bench.step(name)
     for voter in voters:
         bench.deliver(name, voter)
@@ -146,7 +147,7 @@ def test_S8_a_vote_leaves_after_the_commit(bench: Bench, guard: Any) -> None:
     _hold_back_nothing(guard)
     bench.disconnect("n1", "n2")
     for candidate in ("n1", "n2"):
-        bench.nodes[candidate]._core._SyncObj__raftElectionDeadline = bench.now - 1
+        bench.stand(candidate)
         bench.step(candidate)
     request = bench.links["n2", "n3"].popleft()
     bench.deliver("n1", "n3")
@@ -201,7 +202,7 @@ def test_S10_an_entry_is_never_split(bench: Bench, guard: Any) -> None:
     """The library cuts an entry of a whole batch into pieces with a wrong end mark, and by pickle."""
     bench.elect("n1")
     large = bytes(bench.config.command_bytes_max)
-    guard.remove(Core, "send_where_wanted", lambda self, seq: core.syncobj.SyncObj._SyncObj__sendAppendEntries(self))
+    guard.remove(Core, "send_where_wanted", lambda self, seq: syncobj.SyncObj._SyncObj__sendAppendEntries(self))
     with guard.verdict():
         for name in bench.members:
             bench.nodes[name]._core._SyncObj__conf.appendEntriesBatchSizeBytes = 1000
@@ -230,7 +231,7 @@ def test_S12_a_vote_counts_once(bench_of_five: Bench, guard: Any) -> None:
     """Two votes of n2 and its own are not three of five."""
     guard.remove(replication.Ballots, "is_first", lambda self, term, voter: True)
     bench = bench_of_five
-    bench.nodes["n1"]._core._SyncObj__raftElectionDeadline = bench.now - 1
+    bench.stand("n1")
     bench.step("n1")
     bench.deliver("n1", "n2")
     bench.step("n2")
@@ -327,7 +328,7 @@ def test_S15_a_stored_commit_index_ahead_of_the_log_is_not_believed(bench: Bench
 
 
 @pytest.mark.parametrize(
-    "kind", ["apply_command", "apply_command_response", "timeout_now", "status", "add", "set_version"]
+    "kind", ["apply_command", "apply_command_response", "transfer", "status", "add", "set_version"]
 )
 def test_S16_the_librarys_other_verbs_are_refused(bench: Bench, guard: Any, kind: str) -> None:
     guard.remove(guards, "check_message", lambda message, config: None)
@@ -368,7 +369,7 @@ def test_S16_membership_code_version_and_transfer_are_not_offered(bench: Bench) 
 
 def test_a_leader_counts_itself_only_for_what_is_on_its_disk(tmp_path: Any, guard: Any) -> None:
     """A majority of one is elected in the middle of a tick; its no-op is not committed in the same one."""
-    guard.remove(Core, "_SyncObj__onBecomeLeader", core.syncobj.SyncObj._SyncObj__onBecomeLeader)
+    guard.remove(Core, "_SyncObj__onBecomeLeader", syncobj.SyncObj._SyncObj__onBecomeLeader)
     bench = Bench(tmp_path, 1)
     bench.now += 2
     with guard.verdict():

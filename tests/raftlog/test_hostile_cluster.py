@@ -60,7 +60,7 @@ class Attacker:
             async with asyncio.timeout(10):
                 while await self.reader.read(65536):
                     continue
-        except ConnectionResetError:
+        except (ConnectionResetError, BrokenPipeError):
             pass
         self.writer.close()
         return True
@@ -138,7 +138,8 @@ MESSAGES: list[Any] = [
     {"type": "propose", "envelope": bytes(300_000)},
     {"type": "apply_command", "command": b"\0" + b"cposix\nsystem\n"},
     {"type": "result", "incarnation": 1, "seq": 1, "replies": "x"},
-    {"type": "timeout_now", "term": 10**6},
+    {"type": "timeout_now", "term": -1},
+    {"type": "pre_vote_answer", "term": 10**6, "round": 1, "granted": "yes"},
     {"type": "barrier", "id": None},
     ["add", "n4", "127.0.0.1:1"],
 ]

@@ -1,0 +1,24 @@
+"""A leader's attempt to hand its office to a follower, instead of leaving the others to notice that it is gone."""
+
+from __future__ import annotations
+
+
+class Handover:
+    """While it is under way the leader appends nothing, so that the follower can have everything. It ends by itself:
+    with the leadership, or at its time, and then the leader goes on as before."""
+
+    def __init__(self) -> None:
+        self.target: str | None = None
+        """The follower that is to lead; None when no handover is under way."""
+        self.told = False
+        """Whether it was told to stand: once, since it stands at once or not at all."""
+        self.ends_at = float("inf")
+
+    def begin(self, target: str, ends_at: float) -> None:
+        self.target, self.told, self.ends_at = target, False, ends_at
+
+    def end(self) -> None:
+        self.target, self.ends_at = None, float("inf")
+
+    def is_under_way(self) -> bool:
+        return self.target is not None
