@@ -13,8 +13,9 @@ from bench.figures import Round, delay_figures, start_delay_s, unix_s
 from bench.jobs import api_time, create_noop_jobs, final_runs
 from node.clock import Clock
 
-PROBE_JOBS = 200
-"""Created first, to learn how long creating the others will take on this machine."""
+PROBE_PART, PROBE_JOBS_MIN, PROBE_JOBS_MAX = 20, 50, 1_000
+"""A twentieth of the jobs is created first, within these bounds, to learn how long creating the others will take on this
+machine: too few, and all that is learnt is how long connecting takes."""
 MARGIN_S = 8.0
 """Between the last create and the due second: more than the look-ahead, so that creating is over when work begins."""
 FINISH_TIMEOUT_S = 120.0
@@ -46,8 +47,9 @@ class Burst:
     async def _lead_s(self, api: Api, clock: Clock, label: str) -> float:
         begun = clock.monotonic()
         soon = api_time(clock.wall_ms() + 1000)
-        await create_noop_jobs(api, [f"{label}-probe-{i}" for i in range(PROBE_JOBS)], run_at=soon)
-        return (clock.monotonic() - begun) / PROBE_JOBS * self.jobs * 1.5 + MARGIN_S
+        count = min(max(self.jobs // PROBE_PART, PROBE_JOBS_MIN), PROBE_JOBS_MAX)
+        await create_noop_jobs(api, [f"{label}-probe-{i}" for i in range(count)], run_at=soon)
+        return (clock.monotonic() - begun) / count * self.jobs * 1.5 + MARGIN_S
 
 
 def burst_figures(runs: list[Json], due_s: float, creates_per_s: float) -> Round:
