@@ -16,7 +16,7 @@ REQUEST_TIMEOUT_S = 10.0
 RETRY_FOR_S = 60.0
 RETRY_EVERY_S = 0.2
 CONNECTIONS_MAX = 128
-"""Group commit takes what waits: with 32 a cluster creates half as many jobs a second, and a bench is mostly creating."""
+"""Group commit takes what waits: with 32 a cluster creates half as many jobs a second, and B1 is mostly that."""
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 Json = dict[str, Any]

@@ -14,8 +14,8 @@ from bench.jobs import api_time, create_noop_jobs, final_runs
 from node.clock import Clock
 
 PROBE_PART, PROBE_JOBS_MIN, PROBE_JOBS_MAX = 20, 50, 1_000
-"""A twentieth of the jobs is created first, within these bounds, to learn how long creating the others will take on this
-machine: too few, and all that is learnt is how long connecting takes."""
+"""A twentieth of the jobs is created first, within these bounds, to learn how long creating the others will take on
+this machine: too few, and all that is learnt is how long connecting takes."""
 MARGIN_S = 8.0
 """Between the last create and the due second: more than the look-ahead, so that creating is over when work begins."""
 FINISH_TIMEOUT_S = 120.0
