@@ -128,8 +128,8 @@ async def _leave(node: Node, told_to_stop: asyncio.Event) -> None:
 
 
 def _break(work: asyncio.Task[None], context: dict[str, object]) -> None:
-    """An error that nobody catches is a broken invariant: better a node that restarts than one that limps. What a socket
-    or the machine does is none: a client must not be able to end a node by hanging up at the wrong moment."""
+    """An error that nobody catches is a broken invariant: better a node that restarts than one that limps. What a
+    socket or the machine does is none: a client must not be able to end a node by hanging up at the wrong moment."""
     error = _error_of(context)
     if error is None or isinstance(error, OSError):
         logger.warning("%s: %s", context.get("message"), error or "no error given")
