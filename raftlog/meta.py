@@ -16,6 +16,7 @@ FORMAT_VERSION = 1
 _FORMAT = b"format"
 _CLUSTER = b"cluster_id"
 _NODE = b"node"
+_MEMBERS = b"members"
 _INCARNATION = b"incarnation"
 _BALLOT = b"term_and_vote"
 _COMMIT_INDEX = b"commit_index"
@@ -54,7 +55,8 @@ class MetaStore:
     def open(self, identity: Identity) -> int:
         """Check that the store is this node's, or make a new one its own; count the start. Returns the incarnation.
 
-        Raises LogRefused for a store of another format, cluster or node. The caller commits."""
+        Raises LogRefused for a store of another format, cluster or node, or of a cluster of other members: two nodes
+        that count their majorities among different ones may both have one. The caller commits."""
         stored_format = self._get(_FORMAT, None)
         if stored_format is None:
             self._found(identity)
@@ -71,6 +73,7 @@ class MetaStore:
         self._put(_FORMAT, FORMAT_VERSION)
         self._put(_CLUSTER, identity.cluster_id)
         self._put(_NODE, identity.node)
+        self._put(_MEMBERS, sorted(identity.members))
         if identity.bootstrap:
             self.put_joined()
 
@@ -82,6 +85,13 @@ class MetaStore:
             raise LogRefused("the data directory belongs to another cluster (or the cluster secret was changed)")
         if node != identity.node:
             raise LogRefused(f"the data directory belongs to node {node!r}, this is {identity.node!r}")
+        given = sorted(identity.members)
+        members = self._get(_MEMBERS, given)
+        if members != given:
+            raise LogRefused(
+                f"the data directory belongs to a cluster of {', '.join(members)}, but the peers given now are "
+                f"{', '.join(given)}; the members of a cluster cannot be changed yet"
+            )
 
     def _get(self, key: bytes, default: Any) -> Any:
         stored = self._disk.transaction.get(key, db=self._database)

@@ -48,6 +48,21 @@ def test_another_nodes_store_is_refused(disk: LmdbDisk) -> None:
         meta.open(identity("n2"))
 
 
+@pytest.mark.parametrize("members", [("n1",), ("n1", "n2"), ("n1", "n2", "n4"), ("n1", "n2", "n3", "n4")])
+def test_other_members_are_refused(disk: LmdbDisk, members: tuple[str, ...]) -> None:
+    """A node started with fewer peers than before would be a majority of its own beside that of the others."""
+    meta = MetaStore(disk)
+    meta.open(identity())
+    with pytest.raises(LogRefused, match="a cluster of n1, n2, n3"):
+        meta.open(Identity(node="n1", members=members, cluster_id="horae", bootstrap=True))
+
+
+def test_the_order_of_the_members_means_nothing(disk: LmdbDisk) -> None:
+    meta = MetaStore(disk)
+    meta.open(identity())
+    assert meta.open(Identity(node="n1", members=MEMBERS[::-1], cluster_id="horae")) == 2
+
+
 def test_another_format_is_refused(disk: LmdbDisk) -> None:
     meta = MetaStore(disk)
     meta.open(identity())
