@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,10 +14,12 @@ from executor.interface import Assignment
 from node.timers import ClaimKey
 from node.views import DefinitionView
 from statemachine.commands import RunClaimed
-from statemachine.keys import parse_run_id
-from statemachine.records import Job, RunKind
+from statemachine.keys import run_id_of
+from statemachine.records import Job
 
 DEFINITIONS_KEPT_MAX = 50_000
+INSTANTS_KEPT_MAX = 1_024
+"""Runs of a burst share their due time, and its text."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -69,7 +72,7 @@ class WorkSource:
         definition = self._definition(view, claim.job_id, claim.job_version)
         if definition is None:
             return None
-        return Work(claim=claim, definition=definition, args=_own_args(view, claim.run_id) or definition.job.args)
+        return Work(claim=claim, definition=definition, args=_own_args(view, claim) or definition.job.args)
 
     def _definition(self, view: DefinitionView, job_id: str, version: int) -> Definition | None:
         kept = self._definitions.get((job_id, version))
@@ -86,15 +89,15 @@ class WorkSource:
         return definition
 
 
-def _own_args(view: DefinitionView, run_id: str) -> bytes | None:
+def _own_args(view: DefinitionView, claim: RunClaimed) -> bytes | None:
     """Only runs that somebody asked for can have args of their own: the usual run costs no read."""
-    key = parse_run_id(run_id)
-    if key is None or key.kind is RunKind.SCHEDULED:
+    if claim.run_id == run_id_of(claim.job_id, claim.due_ms):
         return None
-    run = view.run(run_id)
+    run = view.run(claim.run_id)
     return None if run is None else run.args
 
 
+@lru_cache(maxsize=INSTANTS_KEPT_MAX)
 def rfc3339(time_ms: int) -> str:
     """An instant as the API writes it: UTC, with milliseconds."""
     instant = _EPOCH + timedelta(milliseconds=time_ms)
