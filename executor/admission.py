@@ -5,6 +5,7 @@ The same rules hold again when an attempt is made; here they become messages for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ URL_CHARS_MAX = 2048
 HEADERS_MAX = 64
 HEADER_VALUE_CHARS_MAX = 4096
 BODY_BYTES_MAX = 64 * 1024
+
+_HOST = re.compile(r"(?=.{1,254}\Z)([^.:%\[\]]{1,63}\.)*[^.:%\[\]]{1,63}\.?")
+"""What a resolver can be asked for, in ASCII; which names there are is its business."""
 
 Fault = tuple[str, str]
 """Path as in the request ('target.url'), and what is wrong with it."""
@@ -73,12 +77,13 @@ def _url_fault(text: str, allow_link_local: bool) -> str | None:
         return "must begin with http:// or https://"
     if not host or not url.port:
         return "names no host; write an absolute URL such as https://example.com/hook"
-    return _address_fault(host, literal_address(host), allow_link_local)
+    address = literal_address(host.removesuffix("."))  # with the dot that ends a full name it would not be called
+    if address is not None:
+        return _address_fault(host, address, allow_link_local)
+    return None if _HOST.fullmatch(host) else "names a host that cannot exist; its labels have 1 to 63 characters"
 
 
-def _address_fault(host: str, address: str | None, allow_link_local: bool) -> str | None:
-    if address is None:
-        return None
+def _address_fault(host: str, address: str, allow_link_local: bool) -> str | None:
     refused = None if allow_link_local else refusal(address)
     if refused is None and ":" not in host and host != address:
         return f"spells an address in an unusual way; write {address}"

@@ -43,6 +43,14 @@ def test_a_valid_target_has_no_faults(target: dict[str, Any]) -> None:
         (http(url="http:///path"), "target.url", "host"),
         (http(url="http://example.com:99999/"), "target.url", "not a valid URL"),
         (http(url="http://[::1/"), "target.url", "not a valid URL"),
+        (http(url="http://[v1.fe80::a]/"), "target.url", "cannot exist"),
+        (http(url="http://.example.com/"), "target.url", "cannot exist"),
+        (http(url="http://example..com/"), "target.url", "cannot exist"),
+        (http(url=f"http://{'a' * 64}.example.com/"), "target.url", "cannot exist"),
+        (http(url=f"http://{'a.' * 130}com/"), "target.url", "cannot exist"),
+        (http(url="http://%31%36%39.254.169.254/"), "target.url", "cannot exist"),
+        (http(url="http://169.254.169.254./"), "target.url", "link-local"),
+        (http(url="http://127.0.0.1./"), "target.url", "write 127.0.0.1"),
         (http(url="http://example.com/a b"), "target.url", "percent-encode"),
         (http(url="http://example.com/\r\nX: y"), "target.url", "percent-encode"),
         (http(url="http://example.com/" + "a" * URL_CHARS_MAX), "target.url", f"longer than {URL_CHARS_MAX}"),
@@ -92,3 +100,10 @@ def test_a_metadata_address_in_the_url_is_refused_at_once(host: str) -> None:
 
 def test_a_node_may_allow_link_local() -> None:
     assert check_target(http(url="http://169.254.1.1/"), allow_link_local=True) == []
+
+
+@pytest.mark.parametrize(
+    "host", ["example.com.", "a_b.local:8080", "localhost", "1.2.3.4.example", "ü.example", "[::1]:80", "a" * 63 + ".b"]
+)
+def test_a_host_that_may_exist_is_accepted(host: str) -> None:
+    assert check_target(http(url=f"http://{host}/hook")) == []
