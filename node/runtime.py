@@ -22,6 +22,7 @@ from node.tick_loop import TickLoop
 from node.ticker import Appeared, Moved, Ticker
 from node.views import StateSource
 from node.worker import Worker
+from raftlog.errors import LogError
 from raftlog.interface import EVERY_NODE, Log
 from statemachine.codec import Undecodable, decode_event
 from statemachine.commands import (
@@ -41,6 +42,8 @@ PRUNE_EVERY_S = 600.0
 DAY_MS = 24 * 3600 * 1000
 STALLED_S = 2.0
 """A loop that did not turn for so long is shown as stalled: twenty times its usual pace."""
+LEADERSHIP_TRANSFER_S = 1.0
+"""How long a leaving leader waits until another leads; usually it takes a round trip and two commits."""
 QUORUM_LOST_S = 4.0
 """Without a passed barrier for so long, this node does not reach a majority."""
 
@@ -73,7 +76,15 @@ class Runtime:
         self.skews = ClockSkews(clock)
         self.loop_lag = LoopLag(clock.monotonic)
         self.probe = QuorumProbe(log, clock, every_s=config.quorum_probe_every_s)
-        calls = SessionCalls(config=config, log=log, source=source, clock=clock, version=version, tzdata=tzdata)
+        calls = SessionCalls(
+            config=config,
+            log=log,
+            source=source,
+            clock=clock,
+            version=version,
+            tzdata=tzdata,
+            running=lambda: len(self.worker.attempts),
+        )
         self.worker = Worker(
             config=config,
             log=log,
@@ -124,9 +135,20 @@ class Runtime:
             await self._stopping.wait()
             logger.info("draining")
             await self.worker.drain()
+            await self._hand_leadership_over()
             for loop in loops:
                 loop.cancel()
         self.worker.stop()
+
+    async def _hand_leadership_over(self) -> None:
+        """Last of all: until then the leader's duties were ours, and they moved our own buckets. Whoever is left with
+        the others need not wait for an election. If it fails they do, so nothing is lost by it."""
+        try:
+            if await self._log.transfer_leadership(timeout_s=LEADERSHIP_TRANSFER_S):
+                return
+            logger.info("nobody took the leadership over")
+        except LogError as error:
+            logger.warning("the leadership was not handed over: %s", error)
 
     def not_ready(self) -> str | None:
         """Why this node should get no traffic now; None when it should."""

@@ -139,14 +139,12 @@ class Service(Reads):
         """Every member, and every other node that ever had a session."""
         sessions = {session.node: session for session in snapshot.sessions()}
         buckets = Counter(owner.node for owner in snapshot.buckets())
-        running = snapshot.active_runs()
         skews_s = self._skews.skews_s([session.node for session in sessions.values() if session.live])
         return [
             _node_view(
                 sessions.get(node) or _never_seen(node, self._identity.raft_addresses.get(node, "")),
                 role="leader" if node == status.leader else "follower",
                 buckets=buckets[node],
-                running=running.get(node, 0),
                 skew_s=skews_s.get(node),
             )
             for node in sorted({*status.members, *sessions})
@@ -163,7 +161,7 @@ class Service(Reads):
             return {session.node: session.http for session in snapshot.sessions() if session.live}
 
 
-def _node_view(session: Session, *, role: str, buckets: int, running: int, skew_s: float | None) -> NodeView:
+def _node_view(session: Session, *, role: str, buckets: int, skew_s: float | None) -> NodeView:
     return NodeView(
         node=session.node,
         http=session.http,
@@ -171,7 +169,7 @@ def _node_view(session: Session, *, role: str, buckets: int, running: int, skew_
         role=role,
         live=session.live,
         buckets=buckets,
-        running=running,
+        running=session.running,
         slots=session.slots,
         applied_index=session.applied_index or None,
         skew_s=skew_s,

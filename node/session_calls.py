@@ -22,10 +22,18 @@ Tell = Callable[[SessionEvent], None]
 
 
 class SessionCalls:
-    """`version` and `tzdata` are shown to the other nodes."""
+    """`version`, `tzdata` and how many attempts are `running` are shown to the other nodes."""
 
     def __init__(
-        self, *, config: NodeConfig, log: Log, source: StateSource, clock: Clock, version: str, tzdata: str
+        self,
+        *,
+        config: NodeConfig,
+        log: Log,
+        source: StateSource,
+        clock: Clock,
+        version: str,
+        tzdata: str,
+        running: Callable[[], int],
     ) -> None:
         self._config = config
         self._log = log
@@ -33,6 +41,7 @@ class SessionCalls:
         self._clock = clock
         self._version = version
         self._tzdata = tzdata
+        self._running = running
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
 
@@ -85,6 +94,7 @@ class SessionCalls:
             renewal=action.renewal,
             draining=action.draining,
             applied_index=applied_index,
+            running=self._running(),
         )
         try:
             reply = await self._propose(command)

@@ -185,6 +185,8 @@ class RenewSession(Command, frozen=True, kw_only=True, tag="renew_session"):
     draining: bool = False
     applied_index: Count = 0
     """Where the node's own state stood when it sent this: shown to people, decides nothing."""
+    running: Count = 0
+    """Attempts under way on the node then: likewise."""
 
 
 class ExpireSession(Command, frozen=True, kw_only=True, tag="expire_session"):

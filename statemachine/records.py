@@ -197,6 +197,8 @@ class Session(Record, frozen=True, kw_only=True):
     """Gets no further claims and no buckets (it is leaving)."""
     applied_index: int = 0
     """Where the node's own state stood at that renewal."""
+    running: int = 0
+    """Attempts that were under way on the node at that renewal."""
 
 
 class BucketOwner(Record, frozen=True, kw_only=True):

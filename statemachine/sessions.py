@@ -55,6 +55,7 @@ def renew_session(work: Work, command: RenewSession) -> Reply:
         wall_ms=command.now_ms,
         draining=command.draining,
         applied_index=command.applied_index,
+        running=command.running,
     )
     _announce(work, command.node, command.incarnation, command.renewal)
     return SessionReply()

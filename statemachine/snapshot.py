@@ -198,7 +198,7 @@ class Snapshot:
         """(node, incarnation) of sessions whose claims are still to be given back: ExpireSession goes on with them."""
         return [split_session_key(key) for key, _ in self._under(self._tables.ended_sessions, b"")]
 
-    def active_runs(self) -> dict[str, int]:
+    def held_claims(self) -> dict[str, int]:
         """How many claims each node's last session holds."""
         return {session.node: session.held_due + session.held_ahead for session in self.sessions()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from node.interface import JobDraft, NoopTarget, RunState
 from node.skew import ClockSkews
 from tests.node.conftest import LiveNode
 
@@ -57,3 +58,17 @@ async def test_a_node_shows_its_skew_and_where_its_state_stands(live: LiveNode) 
     (node,) = (await live.service.cluster()).nodes
     assert node.skew_s == 0.0
     assert b"horae_clock_skew_seconds 0.0" in live.service.metrics_text()[0]
+
+
+async def test_a_claim_ahead_of_its_time_is_not_shown_as_running(live: LiveNode) -> None:
+    draft = JobDraft(name="later", schedule="@every 1s", target=NoopTarget())
+    job_id = (await live.service.create_job(draft)).job_id
+    await live.wait_for_runs(job_id, (RunState.SUCCEEDED,), 1)
+
+    def held_and_renewed() -> tuple[int, int] | None:
+        with live.snapshot() as snapshot:
+            session, held = snapshot.session("n1"), snapshot.held_claims()["n1"]
+        return (session.running, held) if session is not None and session.renewal > 0 and held > 0 else None
+
+    running, held = await live.wait_until(held_and_renewed)
+    assert running == 0 < held

@@ -52,7 +52,7 @@ def test_claims_come_back_in_slices_until_none_remain(driver: Driver) -> None:
     assert held(driver) == REAP_SLICE_MAX + 1
     with driver.snapshot() as snapshot:
         assert snapshot.ended_sessions() == [("n1", 1)]
-        assert snapshot.active_runs() == {"n1": REAP_SLICE_MAX + 1}
+        assert snapshot.held_claims() == {"n1": REAP_SLICE_MAX + 1}
     second = driver.apply(expire())
     assert second.reply.remaining
     assert second.sent(SessionEnded) == []
@@ -80,7 +80,7 @@ def test_neighbours_keep_their_claims(driver: Driver) -> None:
         driver.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce=node))
     driver.apply(expire("n1"))
     with driver.snapshot() as snapshot:
-        assert snapshot.active_runs() == {"n": 1, "n1": 0, "n10": 1}
+        assert snapshot.held_claims() == {"n": 1, "n1": 0, "n10": 1}
 
 
 def test_a_session_without_claims_leaves_nothing_to_do(driver: Driver) -> None:
