@@ -21,6 +21,7 @@ from node.interface import (
     Preview,
     Run,
     RunLog,
+    Unavailable,
 )
 from node.metrics import Metrics
 from node.previews import preview
@@ -83,7 +84,7 @@ class Service(Reads):
         return await self._writes.run_now(job_id, args=args, idempotency_key=idempotency_key)
 
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
-        run, _ = await self.run(run_id, consistency="local")
+        run = await self._run_known_to_all(run_id)
         try:
             return await asyncio.to_thread(self._logs.read, run_id, attempt=attempt, last_attempt=run.attempt)
         except NotFound as missing:
@@ -92,6 +93,14 @@ class Service(Reads):
             if not elsewhere:
                 raise
             raise NotFound(f"{missing} Node {elsewhere[-1]} ran it.") from None
+
+    async def _run_known_to_all(self, run_id: str) -> Run:
+        """This node's copy alone may not know yet of a run, or of its last attempt, that another node has answered.
+        In an outage it has to do: what went wrong is asked for most when things go wrong."""
+        try:
+            return (await self.run(run_id))[0]
+        except Unavailable:
+            return (await self.run(run_id, consistency="local"))[0]
 
     async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView:
         index = await self.stand_at(consistency)

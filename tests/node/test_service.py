@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from node.interface import (
@@ -19,6 +21,7 @@ from node.interface import (
     TooLarge,
     Unavailable,
 )
+from node.runlogs import RunLogs
 from node.work import rfc3339
 from raftlog import errors as log_errors
 from tests.node.conftest import LiveNode
@@ -180,6 +183,28 @@ async def test_a_local_read_needs_no_majority_and_says_how_old_it_may_be(idle: L
     assert 0 < read.stale_s < 60
     with pytest.raises(Unavailable):
         await idle.service.job(created.job_id)
+
+
+async def test_a_log_is_looked_for_where_the_majority_stands(idle: LiveNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another node may have answered with a run that this one has not applied yet: a barrier is where it catches up."""
+    barrier, asked_s = idle.log.read_barrier, []
+
+    async def noted(*, timeout_s: float = 5.0) -> int:
+        asked_s.append(timeout_s)
+        return await barrier(timeout_s=timeout_s)
+
+    monkeypatch.setattr(idle.log, "read_barrier", noted)
+    with pytest.raises(NotFound):
+        await idle.service.run_log("000000000000-01JDAAAAAAAAAAAAAAAAAAAAAA")
+    assert len(asked_s) == 1
+
+
+async def test_a_log_is_shown_without_a_majority_too(idle: LiveNode, tmp_path: Path) -> None:
+    created = await idle.service.create_job(draft())
+    run = await idle.service.run_now(created.job_id)
+    RunLogs(tmp_path / "logs", node="n1").write(run.run_id, 1, b"hello", truncated=False)
+    idle.log.cut = log_errors.OutcomeUnknown()
+    assert (await idle.service.run_log(run.run_id, attempt=1)).output == b"hello"
 
 
 @pytest.mark.parametrize(
