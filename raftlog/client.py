@@ -14,7 +14,8 @@ from raftlog import local_protocol as local
 from raftlog.config import RaftConfig
 from raftlog.errors import LogClosed, LogOverloaded, NoQuorum, OutcomeUnknown
 from raftlog.grouping import Grouping, Waiting
-from raftlog.interface import EventListener, Lane, LogStatus, StatusListener
+from raftlog.handover import check_successor
+from raftlog.interface import EventListener, Lane, LogStatus, Role, StatusListener
 from raftlog.unix_socket import short_address
 from raftlog.wire import LOCAL_FRAME_BYTES_MAX, FrameParser, WireError, frame, pack
 
@@ -113,6 +114,30 @@ class LogClient(asyncio.Protocol):
                 return await asyncio.shield(asked)
         except TimeoutError:
             raise NoQuorum(f"no majority confirmed the read barrier within {timeout_s:g} s") from None
+
+    async def transfer_leadership(self, to: str | None = None, *, timeout_s: float = 2.0) -> bool:
+        """See `Log.transfer_leadership`. Returns as soon as this node has heard of the new leader."""
+        self._check_open()
+        check_successor(self.status, to)
+        if self.status.role is Role.LEADER:
+            self._send(local.TRANSFER, to or "")
+            await self._wait_status(lambda status: status.leader not in (None, status.node), timeout_s)
+            self._check_open()
+        return self.status.role is not Role.LEADER
+
+    async def _wait_status(self, is_wanted: Callable[[LogStatus], bool], timeout_s: float) -> None:
+        """Until such a status is told, or the time or the log process is over."""
+        told = self._loop.create_future()
+
+        def look(status: LogStatus) -> None:
+            if is_wanted(status) and not told.done():
+                told.set_result(None)
+
+        self._status_listeners.append(look)
+        try:
+            await asyncio.wait((told, self.closed), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._status_listeners.remove(look)
 
     def subscribe(self, topic: str, listener: EventListener) -> None:
         if topic not in self._listeners:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from raftlog.interface import LogStatus
+
 
 class Handover:
     """While it is under way the leader appends nothing, so that the follower can have everything. It ends by itself:
@@ -22,3 +24,9 @@ class Handover:
 
     def is_under_way(self) -> bool:
         return self.target is not None
+
+
+def check_successor(status: LogStatus, to: str | None) -> None:
+    """Raises ValueError if `to` names anybody but another member."""
+    if to is not None and (to == status.node or to not in status.members):
+        raise ValueError(f"{to!r} is not another member of {', '.join(status.members)}")

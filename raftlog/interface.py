@@ -130,6 +130,14 @@ class Log(Protocol):
         applied AND committed R, so a NEW read transaction sees it. Raises NoQuorum after `timeout_s`."""
         ...
 
+    async def transfer_leadership(self, to: str | None = None, *, timeout_s: float = 2.0) -> bool:
+        """If this node leads, hand the leadership to another member: `to`, or the one that has most of the log. Returns
+        whether this node does not lead (any more); False after `timeout_s` or if nobody can take over: it goes on.
+
+        Costs the cluster a round trip instead of an election timeout. Proposals wait meanwhile, none is lost. Raises
+        ValueError if `to` is not another member, LogClosed."""
+        ...
+
     def subscribe(self, topic: str, listener: EventListener) -> None:
         """Hear the events of a topic. An event may be lost with a process: rebuild from the state at start."""
         ...

@@ -8,6 +8,7 @@
     cancel, seq                           ─▶       (no reply is wanted any more)
     barrier, id                           ─▶
                                           ◀─       barrier, id, index    |   no_barrier, id
+    transfer, node id or ""               ─▶       (the leadership; the status tells the end)
     subscribe, topic                      ─▶
                                           ◀─       events, applied index, topic, bodies
                                           ◀─       status, status
@@ -35,6 +36,7 @@ REFUSED: Final = "refused"
 CANCEL: Final = "cancel"
 BARRIER: Final = "barrier"
 NO_BARRIER: Final = "no_barrier"
+TRANSFER: Final = "transfer"
 SUBSCRIBE: Final = "subscribe"
 EVENTS: Final = "events"
 STATUS: Final = "status"

@@ -9,6 +9,7 @@ from raftlog.config import RaftConfig
 from raftlog.disk import Disk
 from raftlog.errors import LogClosed, OutcomeUnknown
 from raftlog.grouping import Group, Grouping
+from raftlog.handover import check_successor
 from raftlog.interface import Applied, Applier, EventListener, Lane, LogStatus, Proposal, Role, StatusListener
 from raftlog.meta import MetaStore
 from raftlog.ready import AppliedEvents, grouped
@@ -72,6 +73,12 @@ class MemoryLog:
         """See `Log.read_barrier`. Everything acknowledged is committed here."""
         self._check_open()
         return self._index
+
+    async def transfer_leadership(self, to: str | None = None, *, timeout_s: float = 2.0) -> bool:
+        """See `Log.transfer_leadership`. There is nobody else."""
+        self._check_open()
+        check_successor(self.status, to)
+        return False
 
     def subscribe(self, topic: str, listener: EventListener) -> None:
         self._listeners[topic].append(listener)

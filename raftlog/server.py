@@ -32,6 +32,7 @@ SHAPES: Final[dict[str, tuple[type, ...]]] = {
     local.PROPOSE: (int, int, list),
     local.CANCEL: (int,),
     local.BARRIER: (int,),
+    local.TRANSFER: (str,),
     local.SUBSCRIBE: (str,),
 }
 
@@ -50,6 +51,8 @@ class LogNode(Protocol):
     def cancel(self, *, incarnation: int, seq: int) -> None: ...
 
     def barrier(self, barrier_id: int) -> None: ...
+
+    def transfer(self, peer: str | None = None) -> None: ...
 
 
 class LogServer:
@@ -183,6 +186,9 @@ class LogServer:
         except LogOverloaded:
             self._send(local.NO_BARRIER, barrier_id)
 
+    def _transfer(self, to: str) -> None:
+        self._node.transfer(to or None)
+
     def _subscribe(self, topic: str) -> None:
         self._topics.add(topic)
 
@@ -192,6 +198,7 @@ _HANDLERS: Final[dict[str, Callable[..., None]]] = {
     local.PROPOSE: LogServer._propose,
     local.CANCEL: LogServer._cancel,
     local.BARRIER: LogServer._barrier,
+    local.TRANSFER: LogServer._transfer,
     local.SUBSCRIBE: LogServer._subscribe,
 }
 

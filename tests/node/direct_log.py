@@ -27,6 +27,8 @@ class DirectLog:
         self.lose_answers: LogError | None = None
         self.cut: LogError | None = None
         self.events_lost = False
+        self.transfers: list[int] = []
+        """At which indices the leadership was to be handed over; there is nobody to take it."""
         self.commands: list[bytes] = []
         self._applied = asyncio.Event()
         self._seq = 0
@@ -86,6 +88,13 @@ class DirectLog:
         if self.cut is not None:
             raise NoQuorum
         return self.index
+
+    async def transfer_leadership(self, to: str | None = None, *, timeout_s: float = 2.0) -> bool:
+        await asyncio.sleep(0)
+        self.transfers.append(self.index)
+        if self.cut is not None:
+            raise self.cut
+        return self.role is not Role.LEADER
 
     def subscribe(self, topic: str, listener: EventListener) -> None:
         self._listeners.setdefault(topic, []).append(listener)

@@ -133,6 +133,21 @@ class LogConformance:
         assert (status.role is Role.LEADER) == (status.leader == status.node)
         assert status.applied_index <= status.commit_index <= status.last_index
 
+    async def test_the_leadership_is_handed_over_if_there_is_anybody(self, harness: Harness) -> None:
+        before = harness.log.status
+        alone = len(before.members) == 1
+        assert await harness.log.transfer_leadership() is not alone
+        after = harness.log.status
+        assert (after.role is Role.LEADER) == alone
+        assert after.leader is not None
+        assert (after.term > before.term) == (before.role is Role.LEADER and not alone)
+        assert int(await harness.log.propose(b"goes on")) > 0
+
+    async def test_the_leadership_goes_to_no_stranger(self, harness: Harness) -> None:
+        for stranger in ("", "stranger", harness.log.status.node):
+            with pytest.raises(ValueError, match="is not another member"):
+                await harness.log.transfer_leadership(stranger)
+
     async def test_a_closed_log_refuses(self, harness: Harness) -> None:
         await harness.log.propose(b"before")
         await harness.log.close()
@@ -140,6 +155,8 @@ class LogConformance:
             await harness.log.propose(b"after")
         with pytest.raises(LogClosed):
             await harness.log.read_barrier()
+        with pytest.raises(LogClosed):
+            await harness.log.transfer_leadership()
         await harness.log.close()
 
     async def test_a_restart_keeps_the_state_and_counts_the_incarnation(self, harness: Harness) -> None:

@@ -32,6 +32,7 @@ class Faults:
                 self.deafen_leader,
                 self.lose_connection,
                 self.pause,
+                self.hand_over,
             ]
         )
         fault()
@@ -104,3 +105,11 @@ class Faults:
         machine = self._simulator.machines[self._dice.choice(self._simulator.members)]
         machine.busy_until = self._simulator.now + self._dice.choice([0.2, 1.0, 4.0])
         self._simulator.note("pause", machine.name)
+
+    def hand_over(self) -> None:
+        """The leader is asked to hand over, to anybody or to one that may be out of reach."""
+        machine = self._simulator.machines[self._leader()]
+        if machine.node is not None and not machine.stepping:
+            machine.node.transfer(self._dice.choice([None, *self._simulator.members]))
+            self._simulator.note("hand over", machine.name)
+            self._simulator.wake(machine)

@@ -115,6 +115,26 @@ async def test_a_killed_leader_costs_a_moment_and_nothing_else(cluster: LogClust
     await settled(cluster, load)
 
 
+async def test_a_leader_that_hands_over_costs_less_than_an_election(cluster: LogCluster) -> None:
+    """Under load, and then its process ends: an election would begin after its shortest timeout of 0.6 s."""
+    load = Load(cluster)
+    await load.moves_on()
+    gaps_s = []
+    for _ in range(3):
+        load.longest_gap_s = 0.0
+        leader = await cluster.leader()
+        assert await cluster.clients[leader].transfer_leadership()
+        assert cluster.clients[leader].status.leader in set(cluster.clients) - {leader}
+        leaving = cluster.clients.pop(leader)
+        await leaving.close()
+        await load.moves_on()
+        gaps_s.append(round(load.longest_gap_s, 3))
+        await cluster.start(leader)
+    print(f"leadership handed over: longest gaps {gaps_s} s")
+    assert min(gaps_s) < 0.3
+    await settled(cluster, load)
+
+
 async def test_a_killed_follower_costs_nothing(cluster: LogCluster) -> None:
     load = Load(cluster)
     await load.moves_on()

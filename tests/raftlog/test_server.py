@@ -44,6 +44,9 @@ class FakeNode:
             raise self.refusal
         self.asked.append(("barrier", barrier_id))
 
+    def transfer(self, peer: str | None = None) -> None:
+        self.asked.append(("transfer", peer))
+
 
 class Setup:
     def __init__(self, path: Path) -> None:
@@ -171,6 +174,13 @@ def test_barriers_are_asked_and_answered_or_refused(setup: Setup) -> None:
 def test_a_cancelled_proposal_is_cancelled_in_the_node(setup: Setup) -> None:
     setup.say(setup.greeted(), local.CANCEL, 5)
     assert setup.node.asked == [("cancel", 7, 5)]
+
+
+def test_a_transfer_goes_to_the_node_with_or_without_a_name(setup: Setup) -> None:
+    client = setup.greeted()
+    setup.say(client, local.TRANSFER, "n2")
+    setup.say(client, local.TRANSFER, "")
+    assert setup.node.asked == [("transfer", "n2"), ("transfer", None)]
 
 
 def test_only_subscribed_topics_are_told(setup: Setup) -> None:
