@@ -71,6 +71,37 @@ async def test_runs_in_flight_end_and_none_is_lost_when_a_node_drains(
     await check_ticks(api, ticking["job_id"], ticking["next_run_at"], left_s)
 
 
+async def test_a_leader_that_leaves_hands_its_office_over(cluster: LocalCluster, api: Api) -> None:
+    """When it is gone the others are led already; an election would begin after 0.6 s of silence. (How long writes wait
+    is printed, not judged: a machine under load is slow. raftlog's own test has a bound.)"""
+    leader = await leader_of(api)
+    others = [name for name in cluster.places if name != leader]
+    gone = asyncio.Event()
+    writing = asyncio.create_task(write_until(gone, api, others))
+    await cluster.stop(leader)
+    for name in others:
+        _, told = await api.once("GET", "/v1/cluster?consistency=local", node=name)
+        assert told["leader"] in others, f"{name} is led by {told['leader']}"
+    gone.set()
+    waits_s = await writing
+    print(f"{leader} left: the slowest of {len(waits_s)} writes took {max(waits_s):.2f} s")
+
+
+async def write_until(end: asyncio.Event, api: Api, nodes: list[str]) -> list[float]:
+    """One job after the other, through these nodes in turn; none fails. Returns how long each took."""
+    waits_s: list[float] = []
+    while not end.is_set():
+        begun_s = time.monotonic()
+        status, _ = await api.once("POST", "/v1/jobs", node=nodes[len(waits_s) % 2], json=job(f"job-{len(waits_s)}"))
+        assert status == 201
+        waits_s.append(time.monotonic() - begun_s)
+    return waits_s
+
+
+def job(name: str) -> Json:
+    return {"name": name, "schedule": "@every 1h", "target": {"type": "noop"}}
+
+
 async def create_once(api: Api, name: str, due_s: float, sink: Sink) -> Json:
     target = http_target(f"{sink.url}/{name}")
     return await create(api, name, run_at=api_time(due_s), timeout_s=60, target=target)

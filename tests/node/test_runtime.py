@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from node.admission import admit
 from node.interface import AttemptOutcome, HttpTarget, JobDraft, NoopTarget, NotFound, RunState
 from node.work import rfc3339
-from raftlog.errors import OutcomeUnknown
+from raftlog.errors import LogClosed, OutcomeUnknown
 from statemachine.codec import decode_command, encode_command
 from statemachine.commands import ExpireSession, Finish, Fire, PutJob, RenewSession
 from statemachine.records import FINAL_STATES
@@ -240,3 +240,29 @@ async def test_leaving_gives_everything_back_and_ends_the_session(live: LiveNode
     assert RunState.CLAIMED not in states and RunState.QUEUED in states
     renewals = [command for command in map(decode_command, live.log.commands) if isinstance(command, RenewSession)]
     assert renewals[-1].draining
+
+
+async def test_a_leaving_node_hands_the_leadership_over_last(idle: LiveNode) -> None:
+    """Until its session is over, the leader's duties are its own."""
+    work = asyncio.create_task(idle.node.runtime.run())
+    await idle.wait_for_session()
+    assert idle.log.transfers == []
+    idle.node.runtime.stop()
+    await work
+    assert idle.log.transfers == [idle.log.index]
+    with idle.snapshot() as snapshot:
+        session = snapshot.session("n1")
+    assert session is not None and not session.live
+
+
+async def test_a_leadership_that_cannot_be_handed_over_keeps_nobody_from_leaving(
+    idle: LiveNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def closed(*, timeout_s: float) -> bool:
+        raise LogClosed
+
+    monkeypatch.setattr(idle.log, "transfer_leadership", closed)
+    work = asyncio.create_task(idle.node.runtime.run())
+    await idle.wait_for_session()
+    idle.node.runtime.stop()
+    await work
