@@ -11,7 +11,8 @@ from statemachine.records import BUCKETS, BucketOwner, Job, Run, Session
 from statemachine.snapshot import Snapshot
 
 SAMPLED_BUCKETS = 16
-"""Of all buckets: a job's bucket is a hash, so a burst shows in any of them."""
+"""Of all buckets: a job's bucket is a hash, so a burst shows in any of them. The last ones, because ticks are fired in
+their order: from the first ones a burst that is fired in part would look like one that is over."""
 
 
 class SnapshotView:
@@ -59,11 +60,7 @@ class SnapshotView:
         return counts
 
     def _estimate(self, at_ms: int) -> int:
-        sampled = 0
-        for _, bucket, _, _ in self.snapshot.due_until(at_ms, after=(at_ms - 1, BUCKET_AFTER_ALL, "")):
-            if bucket >= SAMPLED_BUCKETS:
-                break
-            sampled += 1
+        sampled = sum(1 for _ in self.snapshot.due_until(at_ms, after=(at_ms, BUCKETS - SAMPLED_BUCKETS, "")))
         return max(sampled * BUCKETS // SAMPLED_BUCKETS, 1)
 
     def session(self, node: str) -> Session | None:
