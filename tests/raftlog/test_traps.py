@@ -10,7 +10,7 @@ import pytest
 from pysyncobj import syncobj
 from raftlog_bench import Bench, must_raise
 
-from raftlog import core, elections, guards, pysyncobj_bindings
+from raftlog import elections, guards, pysyncobj_bindings
 from raftlog.config import RaftConfig
 from raftlog.core import Core
 from raftlog.errors import LogBroken
@@ -275,43 +275,6 @@ def test_a_leader_that_steps_down_waits_before_it_stands_again(bench: Bench, gua
         ready = bench.step("n1")
         assert (ready.status.role, ready.status.term) == (Role.FOLLOWER, 1)
         assert not ready.immediate, "it asks for pre-votes"
-
-
-def test_trap_14_a_rejection_names_an_entry_that_fits(bench: Bench, guard: Any) -> None:
-    """The library steps back one entry a round trip: a node that missed 200 entries needs as many."""
-    guard.remove(Core, "_SyncObj__sendNextNodeIdx", _stock_answer)
-    bench.elect("n1")
-    _diverge(bench, 200)
-    with guard.verdict():
-        bench.connect("n1", "n3")
-        bench.now += 0.2
-        for _ in range(8):
-            for name in ("n1", "n2", "n3"):
-                for source in bench.members:
-                    bench.deliver(source, name)
-                bench.step(name)
-        assert bench.log("n1")[-1] == bench.log("n3")[-1]
-
-
-def _diverge(bench: Bench, count: int) -> None:
-    """n1 holds `count` entries of term 1 that nobody else has, n2 and n3 as many of term 2; n3 leads term 3."""
-    bench.disconnect("n1", "n2")
-    bench.disconnect("n1", "n3")
-    for seq in range(1, count + 1):
-        bench.propose("n1", seq)
-        bench.step("n1")
-        bench.nodes["n1"].cancel(incarnation=1, seq=seq)
-    bench.elect("n2")
-    for seq in range(1, count + 1):
-        bench.propose("n2", seq)
-        bench.settle()
-    bench.elect("n3")
-
-
-def _stock_answer(self: Core, node: Any, reset: bool = False, **stock: Any) -> None:
-    next_index = stock.get("nextNodeIdx") or self._journal.last_index + 1
-    answer = core.Answer(self.term(), self._answering_seq, next_index, reset, stock.get("success", False))
-    self._answers.add(node.id, answer)
 
 
 def test_trap_16_a_forwarded_command_that_came_to_nothing_is_sent_again(bench: Bench, guard: Any) -> None:
