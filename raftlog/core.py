@@ -57,6 +57,7 @@ class Core(Elections):
         super().__init__(identity=identity, config=config, seams=seams, journal=journal, joining=joining, outbox=outbox)
         self._SyncObj__raftLastApplied = applied_index
         self.durable_index = journal.last_index
+        self.last_commit_s = 0.0
 
     # What the node asks.
 
@@ -267,7 +268,8 @@ class Core(Elections):
     def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802
         """Apply for one slice of time. Nothing is swallowed and nobody is called back: a raising callback made the
         library apply the same entry again, on that node alone (S13)."""
-        slice_end = self._clock() + self._config.apply_slice_s
+        slice_s = min(max(self._config.apply_slice_s, self.last_commit_s), self._config.apply_slice_max_s)
+        slice_end = self._clock() + slice_s
         while self.applied_index() < self.commit_index():
             index = self.applied_index() + 1
             entry = self._journal.entry(index)

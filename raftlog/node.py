@@ -205,7 +205,7 @@ class RaftNode:
         with self._at_work():
             began = self._clock()
             if self._disk.commit():
-                self._commit_seconds = self._clock() - began
+                self._commit_seconds = self._core.last_commit_s = self._clock() - began
             self._core.durable_index = self._journal.last_index
 
     def next_deadline(self) -> float:

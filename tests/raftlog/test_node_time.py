@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from raftlog_applier import ChainApplier
 from raftlog_bench import Bench
 
@@ -130,6 +131,33 @@ def test_applying_pauses_for_heartbeats(tmp_path: Path, guard: Any) -> None:
             if ready.status.applied_index < 62:
                 assert bench.nodes["n1"].next_deadline() <= bench.now, "work is left over"
         assert heartbeats >= 6
+    bench.close()
+
+
+@pytest.mark.parametrize(("commit_s", "applied_a_step"), [(0.0, 3), (0.05, 5), (5.0, 8)])
+def test_applying_takes_as_long_as_the_commits_and_no_longer_than_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit_s: float, applied_a_step: int
+) -> None:
+    """A node on a slow disk spends half of its time on applying, or it would never catch up."""
+    bench = Bench(tmp_path, size=1, make_applier=Slow, started=())
+    Slow.bench = bench
+    bench.start("n1")
+    bench.elect("n1")
+    commit = bench.disks["n1"].commit
+
+    def slow_commit() -> bool:
+        bench.now += commit_s
+        return commit()
+
+    monkeypatch.setattr(bench.disks["n1"], "commit", slow_commit)
+    for seq in range(1, 41):
+        bench.propose("n1", seq)
+    steps = []
+    while bench.nodes["n1"].status.applied_index < 40:
+        before = bench.nodes["n1"].status.applied_index
+        bench.step("n1")
+        steps.append(bench.nodes["n1"].status.applied_index - before)
+    assert max(steps) in (applied_a_step, applied_a_step + 1)
     bench.close()
 
 
