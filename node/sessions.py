@@ -117,7 +117,9 @@ class SessionKeeper:
         return self.incarnation is not None and now_s < self._lease_from_s + self._settings.fence_s
 
     def next_step_s(self, now_s: float) -> float:
-        """When `step` has something to do again, if nothing happens before."""
+        """When `step` has something to do again, if nothing happens before: later than now, just after a step."""
+        if self.incarnation is None and self.draining:
+            return float("inf")  # it opens none any more
         if self.incarnation is None:
             return self._open_not_before_s if self._opening_sent_s is None else now_s + OPEN_AGAIN_AFTER_S
         kill_at_s = self._lease_from_s + self._settings.kill_s

@@ -149,6 +149,44 @@ def test_renewals_without_answers_are_bounded_and_their_failure_makes_room() -> 
     assert keeper.renewal == RENEWALS_IN_FLIGHT_MAX + 1
 
 
+def test_a_node_that_leaves_without_a_session_waits_for_nothing() -> None:
+    """The simulator found it (seed 104): a drain while no session is held made the worker's loop spin until its end."""
+    keeper = SessionKeeper(CLUSTER)
+    opened(keeper, 0.0)
+    keeper.step(1.0, [Ended(incarnation=1), Drain()])
+    keeper.step(5.0)
+    assert keeper.next_step_s(5.0) == float("inf")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0.001, 4.0),
+            st.sampled_from(["nothing", "open ok", "open refused", "open failed", "renew ok", "renew failed", "ended"]),
+        ),
+        max_size=25,
+    ),
+    st.integers(0, 25),
+)
+def test_a_step_leaves_nothing_to_do_now(turns: list[tuple[float, str]], drain_at: int) -> None:
+    """Otherwise the loop that it belongs to would not sleep."""
+    keeper, now_s, opening = SessionKeeper(CLUSTER), 0.0, 0
+    for number, (wait_s, what) in enumerate(turns):
+        now_s += wait_s
+        incarnation = keeper.incarnation or 0
+        happened = {
+            "open ok": [Opened(opening=opening, incarnation=number + 1, code="ok")],
+            "open refused": [Opened(opening=opening, incarnation=number + 1, code="stale_incarnation")],
+            "open failed": [OpenFailed(opening=opening)],
+            "renew ok": [Renewed(incarnation=incarnation, renewal=keeper.renewal, code="ok")],
+            "renew failed": [RenewFailed(incarnation=incarnation, renewal=keeper.renewal)],
+            "ended": [Ended(incarnation=incarnation)],
+        }
+        for action in keeper.step(now_s, [*happened.get(what, []), *([Drain()] if number == drain_at else [])]):
+            opening = action.opening if isinstance(action, Open) else opening
+        assert keeper.next_step_s(now_s) > now_s
+
+
 # --- the promise: whatever is delayed, lost or paused, the node has stopped before the leader expires its session ----
 
 
