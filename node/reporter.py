@@ -18,6 +18,9 @@ from statemachine.commands import AnyReply, Finish, Start, Withdraw
 AGAIN_AFTER_S = 0.5
 REPORTS_IN_FLIGHT_MAX = 2_048
 """Reports proposed at once; the others wait here, so that the log's own queue never overflows with them."""
+REPORTS_BESIDE_STARTS_MAX = 256
+"""The same while claims wait whose time has come: a late start breaks a promise, a late report only waits. Not zero:
+what ran and is not reported runs again if this node dies."""
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +36,7 @@ class Reporter:
         self._timeout_s = timeout_s
         self._waiting: deque[tuple[Report, Answered]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._in_flight_max = REPORTS_IN_FLIGHT_MAX
 
     def __len__(self) -> int:
         """Reports that are not answered."""
@@ -43,9 +47,14 @@ class Reporter:
         self._waiting.append((report, answered))
         self._propose_waiting()
 
+    def yield_to_starts(self, starts_wait: bool) -> None:
+        """Whether claims wait whose time has come: reports then take less of the node and the log."""
+        self._in_flight_max = REPORTS_BESIDE_STARTS_MAX if starts_wait else REPORTS_IN_FLIGHT_MAX
+        self._propose_waiting()
+
     def _propose_waiting(self) -> None:
         loop = asyncio.get_running_loop()
-        while self._waiting and len(self._tasks) < REPORTS_IN_FLIGHT_MAX:
+        while self._waiting and len(self._tasks) < self._in_flight_max:
             task = loop.create_task(self._report(*self._waiting.popleft()))
             self._tasks.add(task)
             task.add_done_callback(self._on_done)

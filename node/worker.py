@@ -135,7 +135,13 @@ class Worker:
         self._withdraw(due.given_back, None)
         self._take(due.start)
         self.attempts.step()
+        self._reporter.yield_to_starts(self._starts_wait())
         return self._sleep_s(now_s)
+
+    def _starts_wait(self) -> bool:
+        """Whether the burst goes on: the next step starts more."""
+        release_ms = self._timers.next_release_ms()
+        return release_ms is not None and release_ms <= self._clock.wall_ms() and self._may_start()
 
     def _may_start(self) -> bool:
         return self.may_start() and len(self._reporter) < self._config.finishes_waiting_max

@@ -100,3 +100,21 @@ async def test_stopping_gives_up_what_is_not_answered() -> None:
     await asyncio.sleep(0)
     one.stop()
     assert await one.wait_answered(5.0)
+
+
+async def test_reports_take_less_while_starts_wait_and_all_are_answered_after() -> None:
+    log = Log()
+    answers: list[Report] = []
+    log.gate.clear()
+    one = reporter_of(log)
+    one.yield_to_starts(True)
+    for number in range(module.REPORTS_BESIDE_STARTS_MAX + 100):
+        one.report(report(str(number)), lambda what, reply: answers.append(what))
+    await asyncio.sleep(0)
+    assert log.under_way == module.REPORTS_BESIDE_STARTS_MAX
+    one.yield_to_starts(False)
+    await asyncio.sleep(0)
+    assert log.under_way == module.REPORTS_BESIDE_STARTS_MAX + 100
+    log.gate.set()
+    assert await one.wait_answered(5.0)
+    assert len(answers) == module.REPORTS_BESIDE_STARTS_MAX + 100
