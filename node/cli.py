@@ -28,6 +28,7 @@ COMMANDS = {
     "schedule": LazyCommand("node.cli_schedule", "schedule", "What a schedule means (needs no server)."),
     "cluster": LazyCommand("node.cli_cluster", "cluster", "The cluster's nodes and leader."),
     "bench": LazyCommand("node.cli_bench", "bench", "Measure three nodes that are started for it."),
+    "chaos": LazyCommand("node.cli_chaos", "chaos", "Break a cluster on purpose, and judge what held."),
 }
 
 

@@ -1,0 +1,191 @@
+"""A whole cluster in one process on virtual time: first everything fails, then everything is healed and must agree.
+
+The same seed gives the same trace, byte for byte.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from chaos.history import FinalState, History
+from chaos.simulated_executor import Witness
+from chaos.simulated_faults import Faults
+from chaos.simulated_network import WORLD, Network
+from chaos.simulated_node import SimulatedNode
+from chaos.simulated_plan import HEAL_S, Plan
+from chaos.simulated_truth import TruthLog
+from chaos.virtual_loop import Process, VirtualLoop
+from chaos.workload import Call, Client
+from node.interface import Job, Run
+from statemachine.snapshot import Snapshot
+
+CLIENTS = 2
+FAULTS_S_MAX = 600.0
+LEADER_POLL_S = 0.05
+SPINNING = 20_000
+"""Callbacks within LEADER_POLL_S: some loop never sleeps (the usual is a hundred)."""
+
+
+class Spinning(Exception):
+    """A process is busy with nothing; simulating on would take for ever."""
+
+
+class SimulatedCluster:
+    """`run` returns the history; `close` must be called afterwards. The nodes keep their data under `root`."""
+
+    def __init__(self, seed: int, plan: Plan, root: Path) -> None:
+        self.seed = seed
+        self.plan = plan
+        self.loop = VirtualLoop()  # type: ignore[abstract]  # no sockets, signals or child processes
+        self.loop.on_unhandled = self._on_unhandled
+        self.fault_dice = random.Random(f"faults {seed}")
+        self.members = tuple(f"n{number}" for number in range(1, plan.nodes + 1))
+        self.network = Network(self.loop, plan, seed, self.note)
+        self.truth = TruthLog(self.loop.time, lambda fact: self.note("applied", fact))
+        self.witness = Witness(self.loop.time, self.note)
+        self.nodes = {name: SimulatedNode(name, self, root) for name in self.members}
+        self.network.stations.update(self.nodes)
+        self.clients = [self._client(number) for number in range(CLIENTS)]
+        self.faults = Faults(self)
+        self._trace = blake2b(digest_size=16)
+        self._user = Process("clients")
+        self._broken: list[str] = []
+        self._leaders: dict[int, str] = {}
+        self._callbacks = 0
+        self._healed_s: float | None = None
+        self._leader_again_s: float | None = None
+
+    @property
+    def trace(self) -> str:
+        """Fingerprint of everything that was noted."""
+        return self._trace.hexdigest()
+
+    @property
+    def healing(self) -> bool:
+        """Nothing more goes wrong."""
+        return self._healed_s is not None
+
+    def note(self, *facts: object) -> None:
+        self._trace.update(repr((round(self.loop.time(), 9), facts)).encode())
+
+    def run(self) -> History:
+        for node in self.nodes.values():
+            node.boot()
+        self._watch()
+        for client in self.clients:
+            work = client.work(self.plan.call_every_s, self.plan.jobs // CLIENTS + 1)
+            self.loop.call_soon(self.loop.create_task, work, context=self._user.context)
+        self.loop.call_later(3.0, self.faults.start, self._heal, context=WORLD)
+        try:
+            self._run_both_phases()
+        except Spinning as spinning:
+            self._broken.append(str(spinning))
+        return self._history(self._healed_s or self.loop.time())
+
+    def _run_both_phases(self) -> None:
+        while self._healed_s is None and self.loop.time() < FAULTS_S_MAX:
+            self.loop.run_until(self.loop.time() + 1.0)
+        if self._healed_s is None:
+            self._heal()
+        assert self._healed_s is not None
+        self.loop.run_until(self._healed_s + HEAL_S)
+
+    def close(self) -> None:
+        self._user.alive = False
+        for node in self.nodes.values():
+            node.crash("the end", away_s=1e9)
+            for process in node.dead:
+                process.bury()
+        self._user.bury()
+
+    def _client(self, number: int) -> Client:
+        async def reach(node: str, call: Call) -> Any:
+            return await self.nodes[node].call(call)
+
+        dice = random.Random(f"client {self.seed} {number}")
+        return Client(f"c{number}", self.members, reach, self.loop.time, dice)
+
+    def _heal(self) -> None:
+        """Everything works again, clients go home, and nothing more goes wrong."""
+        self.note("heal")
+        self._healed_s = self.loop.time()
+        self._user.alive = False
+        self.network.mend(set(self.network.cut))
+        for node in self.nodes.values():
+            node.resume()
+            node.clock.offset_s = 0.0
+            if node.log is not None:
+                node.log.doom = None
+                node.log.slow_s = 0.0
+            node.boot()
+
+    def _watch(self) -> None:
+        """Looks at the cluster from above, a few times a second."""
+        if self.loop.callbacks - self._callbacks > SPINNING:
+            raise Spinning(f"{self.loop.busiest()} spins at {self.loop.time():.3f}")
+        self._callbacks = self.loop.callbacks
+        statuses = [node.status for node in self.nodes.values() if node.status is not None]
+        for status in statuses:
+            if status.leader == status.node and self._leaders.setdefault(status.term, status.node) != status.node:
+                self._broken.append(f"two leaders in term {status.term}")
+        leaders = {status.leader for status in statuses}
+        agree = len(statuses) == len(self.nodes) and len(leaders) == 1 and None not in leaders
+        if self._healed_s is not None and self._leader_again_s is None and agree:
+            self._leader_again_s = self.loop.time()
+        self.loop.call_later(LEADER_POLL_S, self._watch, context=WORLD)
+
+    def _on_unhandled(self, process: Process, error: BaseException) -> None:
+        """node/serve.py ends the node then; here it is what was looked for."""
+        self._broken.append(f"{process.name}: {type(error).__name__}: {error}")
+        self.note("broken", process.name, type(error).__name__)
+
+    def _history(self, healed_s: float) -> History:
+        operations = [operation for client in self.clients for operation in client.operations]
+        job_ids = sorted(
+            {operation.subject for operation in operations if operation.kind == "create" and operation.subject}
+        )
+        return History(
+            operations=operations,
+            truth=self.truth.truth,
+            effects=self.witness.effects,
+            effect_ends=self.witness.ends,
+            faults=self.faults.injected,
+            states=[_final_state(node, job_ids) for node in self.nodes.values() if node.log is not None],
+            healed_s=healed_s,
+            leader_again_s=self._leader_again_s,
+            end_s=self.loop.time(),
+            epoch_ms=self.plan.epoch_ms,
+            broken=[*self._broken, *self.truth.parted],
+        )
+
+
+def _final_state(node: SimulatedNode, job_ids: list[str]) -> FinalState:
+    def see(snapshot: Snapshot) -> FinalState:
+        known = sorted({*job_ids, *(job.job_id for job in snapshot.jobs(limit=10_000))})
+        jobs: Mapping[str, Job] = {job_id: job for job_id in known if (job := snapshot.job(job_id)) is not None}
+        return FinalState(
+            node=node.name,
+            applied_index=snapshot.applied_index(),
+            digest=snapshot.digest(),
+            jobs=jobs,
+            next_ms={job_id: snapshot.next_run_ms(job_id) for job_id in known},
+            runs={run.run_id: run for job_id in known for run in _runs(snapshot, job_id)},
+        )
+
+    state: FinalState = node.look(see)
+    return state
+
+
+def _runs(snapshot: Snapshot, job_id: str) -> list[Run]:
+    runs: list[Run] = []
+    page = snapshot.runs_of_job(job_id, limit=1000)
+    while page.items or page.next_key:
+        runs += page.items
+        if page.next_key is None:
+            break
+        page = snapshot.runs_of_job(job_id, limit=1000, before_key=page.next_key)
+    return runs

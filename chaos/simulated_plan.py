@@ -1,0 +1,66 @@
+"""The circumstances of one simulated run, drawn from its seed, so that seeds differ in kind and not only in order."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+HEAL_S = 45.0
+"""From the healing to the end: longer than all attempts of a run can take (`SETTLED_S`)."""
+EPOCHS_MS = (
+    1_774_745_940_000,  # 2026-03-29 00:59 UTC, a minute before the clocks of Europe go forward
+    1_792_889_940_000,  # 2026-10-25 00:59 UTC, before they go back
+    1_767_225_570_000,  # 2025-12-31 23:59:30 UTC
+    1_835_395_170_000,  # 2028-02-28 23:59:30 UTC
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Seconds where nothing else is said."""
+
+    nodes: int
+    steps: int
+    """Faults to be injected."""
+    epoch_ms: int
+    delay_s: float
+    delay_tail_s: float
+    commit_s: float
+    fault_every_s: float
+    away_s: float
+    """How long a killed node stays away, on average."""
+    jobs: int
+    call_every_s: float
+    """A client's pause between two requests."""
+    slots: int
+    ahead: int
+    clock_offset_s: float
+    """How far the wall clock of a node may be off."""
+    drift: float
+    failing: float
+    """Part of the attempts that fail."""
+    faults: tuple[str, ...]
+    """The kinds of faults that this run has."""
+
+    @classmethod
+    def draw(cls, seed: int, *, nodes: int, steps: int, faults: tuple[str, ...]) -> Plan:
+        dice = random.Random(f"plan {seed}")
+        kinds = tuple(kind for kind in faults if dice.random() < 0.6) or faults
+        return cls(
+            nodes=nodes,
+            steps=steps,
+            epoch_ms=dice.choice(EPOCHS_MS),
+            delay_s=dice.choice([0.0002, 0.002, 0.02, 0.08]),
+            delay_tail_s=dice.choice([0.0, 0.01, 0.3]),
+            commit_s=dice.choice([0.0005, 0.004, 0.02]),
+            fault_every_s=dice.choice([0.5, 2.0, 4.0]),
+            away_s=dice.choice([0.3, 2.0, 9.0]),
+            jobs=dice.choice([3, 8, 16]),
+            call_every_s=dice.choice([0.5, 2.0]),
+            slots=dice.choice([8, 32, 256]),
+            ahead=dice.choice([0, 20, 50_000]),
+            clock_offset_s=dice.choice([0.0, 0.05, 1.5]),
+            drift=dice.choice([0.0, 0.005]),
+            failing=dice.choice([0.0, 0.1, 0.5]),
+            faults=kinds,
+        )
