@@ -163,6 +163,8 @@ def idempotency_key(request: web.Request, in_body: str | None = None) -> str | N
     """The key from the header or the body's field; when both are there they must agree. A quoted header (the IETF
     draft's form) and a bare one are the same key."""
     header = request.headers.get("Idempotency-Key")
+    if len(request.headers.getall("Idempotency-Key", ())) > 1:
+        raise Invalid(errors=[FieldError(path="Idempotency-Key", message="is there more than once")])
     if header is not None and len(header) > 1 and header[0] == header[-1] == '"':
         header = header[1:-1]
     for path, key in (("Idempotency-Key", header), ("idempotency_key", in_body)):

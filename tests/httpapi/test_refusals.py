@@ -344,3 +344,10 @@ async def test_no_answer_gives_the_server_away_or_is_cached(api: TestClient) -> 
         assert answer.headers["Server"] == "horae"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Cache-Control"] == "no-store"
+
+
+async def test_two_idempotency_keys_are_refused(api: TestClient) -> None:
+    """Which of them a proxy in between would keep is anybody's guess."""
+    keys = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
+    body = await problem_of(await api.post("/v1/jobs", json=GOOD, headers=keys), 422)
+    assert body["errors"][0]["path"] == "Idempotency-Key"
