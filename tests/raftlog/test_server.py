@@ -19,7 +19,8 @@ from raftlog.errors import CommandTooLarge, LogOverloaded
 from raftlog.interface import LogStatus, Proposal, Role
 from raftlog.proposals import Result
 from raftlog.ready import AppliedEvents, Ready
-from raftlog.server import CLIENT_WAIT_S, STATUS_PERIOD_S, LogServer
+from raftlog.server import CLIENT_WAIT_S, LogServer
+from raftlog.service import STATUS_PERIOD_S
 from raftlog.unix_socket import short_address
 from raftlog.wire import LOCAL_FRAME_BYTES_MAX, FrameParser, frame, pack, unpack
 
