@@ -11,6 +11,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,15 +19,13 @@ from chaos.simulated_network import Network
 from chaos.simulated_plan import Plan
 from chaos.simulated_truth import TruthLog, WitnessedMachine
 from chaos.virtual_loop import Process, VirtualLoop
-from raftlog import local_protocol as local
 from raftlog.config import Identity, RaftConfig
 from raftlog.disk import LmdbDisk
-from raftlog.errors import CommandTooLarge, LogOverloaded
-from raftlog.interface import LogStatus, Proposal
+from raftlog.local_protocol import socket_path
 from raftlog.node import Message, RaftNode, Ready
 from raftlog.process import database_path
-from raftlog.server import SHAPES, STATUS_PERIOD_S
-from raftlog.wire import LOCAL_FRAME_BYTES_MAX, FrameParser, frame, pack
+from raftlog.service import LogService
+from raftlog.wire import LOCAL_FRAME_BYTES_MAX, FrameParser, frame
 from statemachine.reader import StateReader
 
 MAP_BYTES = 256 * 1024 * 1024
@@ -86,9 +85,9 @@ class LogProcess:
         )
         # LMDB opens no tables while a write transaction is open; from the first step on there may always be one.
         self.reader = StateReader(self.disk.environment)
-        self._server = LocalServer(self)
-        self._address = str(local.socket_path(directory))
-        loop.unix_listeners[self._address] = self._server.accept
+        self._service = LogService(node=self.node, clock=self._clock)
+        self._address = str(socket_path(directory))
+        loop.unix_listeners[self._address] = self._accept
 
     def _charge(self) -> None:
         self._charged_s += APPLY_S
@@ -98,6 +97,15 @@ class LogProcess:
         self._loop.unix_listeners.pop(self._address, None)
         self.node.close()
         self.disk.close()
+
+    def _accept(self, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport:
+        pipe = LocalPipe(self._loop, self._received, self.process, cast(asyncio.Protocol, protocol))
+        self._service.attach(pipe.carrier)
+        return pipe
+
+    def _received(self, content: bytes) -> None:
+        self._service.frame_received(content)
+        self.wake()
 
     # --- the order of a tick -----------------------------------------------------------------------------------------
 
@@ -136,7 +144,7 @@ class LogProcess:
             self._ended(AFTER_COMMIT)
             return
         self._network.send(self.name, ready.held)
-        self._server.deliver(ready)
+        self._service.deliver(ready)
         if self._inbox:
             self.wake()
         self.wake_at(self._loop.time() + max(self.node.next_deadline() - self._clock(), 0.0))
@@ -157,111 +165,24 @@ class LogProcess:
         self.wake()
 
 
-class LocalServer:
-    """The log process' side of the local socket, as raftlog/server.py: it speaks the same bytes."""
-
-    def __init__(self, log: LogProcess) -> None:
-        self._log = log
-        self._pipe: LocalPipe | None = None
-        self._parser = FrameParser(LOCAL_FRAME_BYTES_MAX)
-        self._topics: set[str] = set()
-        self._status = log.node.status
-        self._told_s = float("-inf")
-        self._unsent = bytearray()
-
-    def accept(self, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport:
-        self._pipe = LocalPipe(self._log._loop, self.received, self._log.process, cast(asyncio.Protocol, protocol))
-        return self._pipe
-
-    def received(self, data: bytes) -> None:
-        self._parser.feed(data)
-        while (content := self._parser.next_frame()) is not None:
-            kind, fields = local.parse(content, SHAPES)
-            getattr(self, f"_{kind}")(*fields)
-        self._flush()
-        self._log.wake()
-
-    def deliver(self, ready: Ready) -> None:
-        node = self._log.node
-        for applied_index, topic, bodies in ready.events:
-            if topic in self._topics:
-                self._send(local.EVENTS, applied_index, topic, list(bodies))
-        for incarnation, seq, replies in ready.results:
-            if incarnation == node.incarnation:
-                self._send(local.REPLY, seq, list(replies))
-        for barrier_id, read_index in ready.barriers:
-            self._send(local.BARRIER, barrier_id, read_index)
-        self._tell_status(ready.status, at_once=ready.status_changed)
-        self._flush()
-
-    def _tell_status(self, status: LogStatus, *, at_once: bool) -> None:
-        now_s = self._log._loop.time()
-        if at_once or (now_s - self._told_s >= STATUS_PERIOD_S and status != self._status):
-            self._status, self._told_s = status, now_s
-            self._send(local.STATUS, local.packable(status))
-
-    def _send(self, *message: Any) -> None:
-        self._unsent += frame(pack(message), LOCAL_FRAME_BYTES_MAX)
-
-    def _flush(self) -> None:
-        if self._pipe is not None and self._unsent:
-            self._pipe.to_client(bytes(self._unsent))
-        self._unsent.clear()
-
-    def _hello(self, version: int) -> None:
-        self._status, self._told_s = self._log.node.status, self._log._loop.time()
-        self._send(local.HELLO, local.VERSION, self._log.node.incarnation, local.packable(self._status))
-
-    def _propose(self, seq: int, acknowledged: int, commands: list[bytes]) -> None:
-        node = self._log.node
-        proposal = Proposal(
-            node=self._log.name,
-            incarnation=node.incarnation,
-            seq=seq,
-            acknowledged=acknowledged,
-            commands=commands,
-        )
-        try:
-            node.propose(proposal)
-        except (CommandTooLarge, LogOverloaded) as error:
-            self._send(local.REFUSED, seq, type(error).__name__, str(error))
-
-    def _cancel(self, seq: int) -> None:
-        self._log.node.cancel(incarnation=self._log.node.incarnation, seq=seq)
-
-    def _barrier(self, barrier_id: int) -> None:
-        try:
-            self._log.node.barrier(barrier_id)
-        except LogOverloaded:
-            self._send(local.NO_BARRIER, barrier_id)
-
-    def _subscribe(self, topic: str) -> None:
-        self._topics.add(topic)
-
-
 class LocalPipe(asyncio.Transport):
     """The local socket between the two processes of a node, seen from the node process; loses nothing, keeps order."""
 
     def __init__(
-        self,
-        loop: VirtualLoop,
-        received: Callable[[bytes], None],
-        server: Process,
-        client: asyncio.Protocol,
+        self, loop: VirtualLoop, received: Callable[[bytes], None], server: Process, client: asyncio.Protocol
     ) -> None:
         super().__init__()
+        self.carrier = PipeCarrier(loop, loop.process_context(), client)
         self._loop = loop
         self._received = received
-        self._server = server.context
-        self._client = client
+        self._parser = FrameParser(LOCAL_FRAME_BYTES_MAX)
+        self._server = server
         self._closing = False
-        self._client_context = loop.process_context()
 
     def write(self, data: Any) -> None:
-        self._loop.call_later(LOCAL_S, self._received, bytes(data), context=self._server.copy())
-
-    def to_client(self, data: bytes) -> None:
-        self._loop.call_later(LOCAL_S, self._client.data_received, data, context=self._client_context.copy())
+        self._parser.feed(data)
+        while (content := self._parser.next_frame()) is not None:
+            self._loop.call_later(LOCAL_S, self._received, content, context=self._server.context)
 
     def is_closing(self) -> bool:
         return self._closing
@@ -272,3 +193,22 @@ class LocalPipe(asyncio.Transport):
     def abort(self) -> None:
         """The log process spoke nonsense."""
         raise AssertionError("the local protocol is broken")
+
+
+class PipeCarrier:
+    """The way back: what one step has to say arrives at once."""
+
+    def __init__(self, loop: VirtualLoop, context: Context, client: asyncio.Protocol) -> None:
+        self._loop = loop
+        self._context = context
+        self._client = client
+        self._unsent = bytearray()
+
+    def write(self, content: bytes) -> None:
+        self._unsent += frame(content, LOCAL_FRAME_BYTES_MAX)
+
+    def flush(self) -> None:
+        if self._unsent:
+            data = bytes(self._unsent)
+            self._loop.call_later(LOCAL_S, self._client.data_received, data, context=self._context.copy())
+            self._unsent.clear()

@@ -139,7 +139,6 @@ class SimulatedNode:
         self.life = 0
         for process in (self.worker, self.log.process):
             process.alive = False
-            process.held.clear()
             self.dead.append(process)
         self.log.close()
         self._world.network.down(self.name)
@@ -224,11 +223,11 @@ class SimulatedNode:
         answer = self._world.loop.create_future()
         self._callers[answer] = None
         answer.add_done_callback(self._callers.pop)
-        self._world.loop.call_soon(self._serve, call(self.node.service), answer, context=self.worker.context)
+        self._world.loop.call_soon(self._serve, call, self.node, answer, context=self.worker.context)
         return await answer
 
-    def _serve(self, request: Awaitable[Any], answer: asyncio.Future[Any]) -> None:
-        self._world.loop.create_task(_answer(request, answer))
+    def _serve(self, call: Call, node: Node, answer: asyncio.Future[Any]) -> None:
+        self._world.loop.create_task(_answer(call(node.service), answer))
 
     # --- what can be seen of it --------------------------------------------------------------------------------------
 

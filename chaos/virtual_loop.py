@@ -50,6 +50,7 @@ class Process:
             with contextlib.suppress(Exception):
                 task.get_coro().close()
         self.tasks.clear()
+        self.held.clear()
 
 
 def current_process() -> Process | None:
