@@ -30,6 +30,8 @@ class Faults:
                 self.partition,
                 self.cut,
                 self.deafen_leader,
+                self.deafen,
+                self.mute_leader,
                 self.lose_connection,
                 self.pause,
                 self.hand_over,
@@ -94,6 +96,18 @@ class Faults:
         leader = self._leader()
         deaf_to = [name for name in self._simulator.members if name != leader and self._dice.random() < 0.8]
         self._simulator.network.cut_for({(name, leader) for name in deaf_to}, self._dice.choice([0.3, 2.0, 3.5]))
+
+    def deafen(self) -> None:
+        """Any node: it speaks, and hears nobody, or not the leader."""
+        deaf = self._dice.choice(self._simulator.members)
+        unheard = self._dice.choice([set(self._simulator.members), {self._leader()}]) - {deaf}
+        self._simulator.network.cut_for({(name, deaf) for name in unheard}, self._dice.choice([1.0, 3.5, 8.0]))
+
+    def mute_leader(self) -> None:
+        """It hears everybody, and only some hear it."""
+        leader = self._leader()
+        deaf = [name for name in self._simulator.members if name != leader and self._dice.random() < 0.7]
+        self._simulator.network.cut_for({(leader, name) for name in deaf}, self._dice.choice([0.3, 2.0, 6.0]))
 
     def lose_connection(self) -> None:
         if self._simulator.network.connections:

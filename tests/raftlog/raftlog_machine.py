@@ -48,7 +48,7 @@ class Plan:
         return cls(
             size=dice.choice([3, 3, 3, 3, 5, 5, 2, 1]),
             duration_s=duration_s,
-            delay_s=dice.choice([0.0002, 0.002, 0.02, 0.12]),
+            delay_s=dice.choice([0.0002, 0.002, 0.02, 0.06, 0.12]),
             delay_tail_s=dice.choice([0.0, 0.01, 0.3]),
             commit_s=dice.choice([0.0002, 0.002, 0.02]),
             apply_s=dice.choice([0.0, 0.0, 0.001, 0.01]),

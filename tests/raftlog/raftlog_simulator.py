@@ -2,8 +2,8 @@
 
 What is judged as it happens: every node applies the same proposal at the same index and stands at the same digest
 behind it; a term has one leader; a barrier is not below what was acknowledged before it, and a fresh reader sees it.
-At the end, with everything healed: all nodes stand at the same digest, everything acknowledged is in it, once, with
-the replies given.
+At the end, with everything healed: nobody is deposed any more, however slow the network; all nodes stand at the same
+digest, everything acknowledged is in it, once, with the replies given.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ class Simulator:
         self.faults.start()
         self.run_until(self.plan.duration_s)
         self.heal_all()
-        self.run_until(self.now + HEAL_S)
+        self.run_until(self.now + HEAL_S / 2)
+        leaders = len(self.judge.leaders)
+        self.run_until(self.now + HEAL_S / 2)
+        assert len(self.judge.leaders) == leaders, "a leader was deposed though nothing fails any more"
         self.verdict()
 
     # Machines.

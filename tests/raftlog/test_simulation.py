@@ -14,12 +14,15 @@ from raftlog_simulator import Simulator
 
 from raftlog import outbox
 from raftlog.core import Core
+from raftlog.elections import Elections
 from raftlog.errors import LogBroken, MessageRefused
 
-EARLY_ACKNOWLEDGEMENT_SEEDS = (9, 14, 52, 192, 194, 198)
-EARLY_BARRIER_SEEDS = (2, 14, 30, 38, 39, 51)
+EARLY_ACKNOWLEDGEMENT_SEEDS = (9, 14, 42, 138, 181, 184)
+EARLY_BARRIER_SEEDS = (1, 9, 14, 20, 25, 35)
+DEPOSED_LEADER_SEEDS = (1, 22, 31, 34)
 """Seeds that failed without the guard when they were picked; after a change of the simulator's draws, pick others (3 in
-100 fail without held-back acknowledgements, 10 without the wait for a leader's own entry)."""
+100 fail without held-back acknowledgements, 11 without the wait for a leader's own entry, 12 without pre-votes and
+stickiness)."""
 SEEDS = 60
 LONG_SEEDS = 3000
 SEEDS_A_TEST = 6
@@ -106,3 +109,19 @@ def test_the_simulator_finds_barriers_that_pass_too_early(tmp_path: Path, monkey
     with pytest.raises(AssertionError, match="passed a barrier"):
         for seed in EARLY_BARRIER_SEEDS:
             run(seed, tmp_path / str(seed))
+
+
+@pytest.mark.slow
+def test_the_simulator_finds_leaders_deposed_without_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that must fail: neither pre-votes nor stickiness, on a network whose round trip is longer than a
+    heartbeat."""
+    monkeypatch.setattr(Elections, "_SyncObj__connectedToAnyone", _stands_without_asking)
+    monkeypatch.setattr(Elections, "_serves_a_leader", lambda self: False)
+    with pytest.raises(AssertionError, match="a leader was deposed"):
+        for seed in DEPOSED_LEADER_SEEDS:
+            run(seed, tmp_path / str(seed))
+
+
+def _stands_without_asking(core: Elections) -> bool:
+    core._outbox.by_transfer = core._told_to_stand
+    return core._may_stand()
