@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,7 +17,7 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assignment:
-    """Everything one attempt needs. `target` is the job's target as plain values, `type` naming its kind (API.md)."""
+    """Everything one attempt needs. `target` is the job's target as plain values, `type` naming its kind."""
 
     run_id: str
     job_id: str
@@ -43,7 +43,6 @@ class Outcome:
     output: bytes = b""
     output_truncated: bool = False
     retry_after_s: float | None = None
-    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 class Executor(Protocol):

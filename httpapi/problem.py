@@ -71,7 +71,7 @@ def problem_type(error: HoraeError) -> str:
 
 
 def problem(error: HoraeError, *, write: bool, instance: str | None = None) -> dict[str, Any]:
-    """The members of the problem document, in the order that API.md lists them."""
+    """The members of the problem document, always in this order."""
     members: dict[str, Any] = {
         "type": problem_type(error),
         "title": HTTPStatus(error.status).phrase,

@@ -74,7 +74,7 @@ def _schedule(record: Job) -> str | list[str] | None:
 
 
 def run(record: Run) -> Json:
-    """The run of API.md's example. What follows `log_url` is there only when it says something: `retry_at` of a run
+    """A run. What follows `log_url` is there only when it says something: `retry_at` of a run
     that waits for its next attempt, `until_at` and `count` of a range of skipped ticks."""
     body: Json = {
         "run_id": record.run_id,

@@ -1,6 +1,7 @@
 """What the leader's node does for the cluster: it ends the sessions of the dead and keeps every bucket owned.
 
-`step(now_s, view, results) -> commands`, called a few times a second beside the log's leader, with CLOCK_BOOTTIME.
+`step(now_s, now_ms, view, results) -> duties`, called a few times a second beside the log's leader; `now_s` is
+CLOCK_BOOTTIME.
 Every command is a compare-and-set, so two nodes that both believe they lead can do no harm.
 
 A session is judged by how long THIS node has not seen its renewal number rise. That only means something while this

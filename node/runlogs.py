@@ -1,6 +1,6 @@
 """The kept output of attempts: one file each under <data-dir>/logs, on the node that ran the attempt.
 
-A folder holds the runs due in the same quarter of an hour or so (the head of the run id is its due time), so that no
+A folder holds the runs due in the same five hours or so (the head of the run id is its due time), so that no
 folder grows without end and old ones go as a whole. A file appears under its name only when it is complete. It is not
 synced: a log is worth less than the time of an fsync, and the result it belongs to is in the state.
 """

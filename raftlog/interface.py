@@ -107,7 +107,7 @@ StatusListener = Callable[[LogStatus], None]
 
 class Log(Protocol):
     """The replicated log as the node process uses it. Implementations: `client.LogClient` (the log process over a Unix
-    socket) and `memory.MemoryLog` (in-process twin); both pass tests/raftlog/test_conformance.py."""
+    socket) and `memory.MemoryLog` (in-process twin); both pass tests/raftlog/raftlog_conformance.py."""
 
     @property
     def incarnation(self) -> int:

@@ -80,7 +80,7 @@ def database_path(data_dir: Path) -> Path:
 def run_log_process(settings: LogSettings, applier_factory: ApplierFactory, *, monotonic: Callable[[], float]) -> int:
     """Be the log process of a node until its node process goes away; returns the exit code.
 
-    Meant for a child process of its own (`client.start_log_process` makes one): it takes over the signals and standard
+    Meant for a child process of its own (`child.start_log_process` makes one): it takes over the signals and standard
     output, and dies with its parent. `monotonic` is a clock in seconds. Logging must have been set up."""
     _leave_signals_to_the_parent()
     _die_with_the_parent()

@@ -72,8 +72,8 @@ def withdraw(work: Work, command: Withdraw) -> Reply:
 
 
 def lose(work: Work, run: Run) -> None:
-    """Take a claim back from a session that has ended (DESIGN §3: lost uses an attempt; one that was still ahead of its
-    time cannot have started, and uses none)."""
+    """Take a claim back from a session that has ended (that uses an attempt; a claim still ahead of its time cannot
+    have started, and uses none)."""
     if run.state is RunState.CLAIMED and run.release_ms > work.now_ms:
         change(work, run, Move.LOSE, **_UNCLAIMED)
     elif run.attempt < run.attempts_max:

@@ -22,7 +22,7 @@ SKIP_REASONS = frozenset(reason.value for reason in SkipReason)
 
 
 def fire(work: Work, command: Fire) -> FireReply:
-    """Apply a Fire: one verdict an item. (The guard against one wrong clock, DESIGN §4.2, will stand here.)"""
+    """Apply a Fire: one verdict an item. (The guard against one wrong clock will stand here.)"""
     return FireReply(codes=tuple([_fire_item(work, command, item) for item in command.items]))
 
 

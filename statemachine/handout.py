@@ -1,9 +1,9 @@
-"""Who runs what: waiting runs go to sessions with room (DESIGN §4.3).
+"""Who runs what: waiting runs go to sessions with room.
 
 Once an apply, after its commands, since each may have freed or filled something and time has gone on: runs that are due
 first, into due slots; runs ahead of their time only while nothing due waits, into ahead room. By priority; within one,
 the teams take turns; within a team, whoever has waited longest. (Quotas, weights and tags will be judged in
-`_seat_for`; a run that waited five minutes will rise a class.)
+`_node_for`; a run that waited five minutes will rise a class.)
 """
 
 from __future__ import annotations

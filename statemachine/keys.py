@@ -35,7 +35,7 @@ class RunKey(NamedTuple):
 
 
 def bucket_of(job_id: str) -> int:
-    """The bucket that decides who fires the job's ticks (DESIGN: crc32 of the id's bytes, modulo 1024)."""
+    """The bucket that decides who fires the job's ticks (crc32 of the id's bytes, modulo 1024)."""
     return crc32(job_id.encode()) % BUCKETS
 
 

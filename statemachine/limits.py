@@ -56,6 +56,6 @@ HANDOUT_MAX = 2048
 """Runs that one apply hands out or finds superseded; the next apply goes on. Keeps an apply within some 30 ms."""
 IDEMPOTENCY_KEPT_MS = 7 * 24 * 3600 * 1000
 IDEMPOTENCY_PRUNE_MAX = 2
-"""Outdated idempotency keys that one PutJob removes: twice what it adds, so the table shrinks."""
+"""Outdated idempotency keys that one new key removes: twice what it adds, so the table shrinks."""
 RUNS_SCAN_MAX = 10_000
 """Rows that one page of a job's runs looks at before it answers what it has and where to go on."""

@@ -1,7 +1,7 @@
 """The named databases of the state, and how to open them: the one place that knows the layout inside LMDB.
 
-The tables live under a generation (`state/<generation>/<table>`); `state/meta` says which one counts. A snapshot from
-another node is written into a new generation and becomes the state by one write of `state/meta`.
+The tables live under a generation (`state/<generation>/<table>`); `state/meta` says which one counts. That is for
+snapshots from another node, when there are any: written into a new generation, they become the state by one write.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Tables:
     idempotency: Any  # digests of team, key → IdempotencyEntry
     idempotency_times: Any  # created_ms, key → nothing
     proposers: Any  # node → Proposer
-    results: Any  # node \0 seq → replies
+    results: Any  # node \0 incarnation, seq → replies
     rotation: Any  # 9-priority → team served last
 
 

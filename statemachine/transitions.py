@@ -1,6 +1,6 @@
 """The rules of a run: what each state means, and the one table of legal moves. A missing key is the refusal.
 
-Every non-final state has somebody who ends it, by a deadline: that is why no run can rest (DESIGN I4).
+Every non-final state has somebody who ends it, by a deadline: that is why no run can rest (I4).
 
 scheduled   made ahead of its time, for a job whose overlap has to be judged at that time. Stands in `timers` at its
             release time; the owner of its bucket proposes Release then, and a later owner finds the timer there.

@@ -105,6 +105,8 @@ PLANTED: list[tuple[Rule, str, str, str]] = [
     (tidy.leftovers, "node/a.py", "x = 1  # FIX" + "ME later", "left over"),
     (tidy.leftovers, "node/a.py", '"""TO' + 'DO: all."""', "left over"),
     (tidy.outside_mentions, "node/a.py", "# see ../sha" + "red/DESIGN.md", "outside of the project"),
+    (tidy.outside_mentions, "node/a.py", "# as API.m" + "d has it", "outside of the project"),
+    (tidy.outside_mentions, "node/a.py", "# the limit (DESI" + "GN §4.2)", "outside of the project"),
     (tidy.sleeping_tests, "tests/node/test_a.py", "import time\ntime.sleep(1)", "sleeps"),
     (tidy.sleeping_tests, "tests/node/test_a.py", "async def t():\n    await asyncio.sleep(delay)", "sleeps"),
     (tidy.flatness, "node/inner/a.py", "", "packages are flat"),

@@ -1,4 +1,4 @@
-"""Jobs over HTTP, as API.md's examples have them."""
+"""Jobs over HTTP: every field in, every field out."""
 
 from __future__ import annotations
 
