@@ -36,7 +36,7 @@ from statemachine.commands import (
     SessionRenewed,
 )
 from statemachine.limits import INT_MAX
-from statemachine.records import Job
+from statemachine.records import Job, Session
 
 PRUNE_EVERY_S = 600.0
 DAY_MS = 24 * 3600 * 1000
@@ -73,6 +73,8 @@ class Runtime:
         self._logs = logs
         self._clock = clock
         self._source = source
+        self._tzdata = tzdata
+        self._other_tzdata: dict[str, str] = {}
         self.skews = ClockSkews(clock)
         self.loop_lag = LoopLag(clock.monotonic)
         self.probe = QuorumProbe(log, clock, every_s=config.quorum_probe_every_s)
@@ -200,6 +202,19 @@ class Runtime:
             session = view.session(node)
         if session is not None:
             self.skews.heard(node, session.wall_ms)
+            self._maybe_warn_of_tzdata(session)
+
+    def _maybe_warn_of_tzdata(self, session: Session) -> None:
+        """Replicas cannot come to differ by it, since only proposers compute ticks; but the same job may then fire at
+        another hour, depending on who owns its bucket."""
+        if session.tzdata == self._tzdata:
+            self._other_tzdata.pop(session.node, None)
+        elif self._other_tzdata.get(session.node) != session.tzdata:
+            self._other_tzdata[session.node] = session.tzdata
+            logger.warning(
+                "node %s computes ticks with tzdata %s, this one with %s: install the same on all",
+                *(session.node, session.tzdata, self._tzdata),
+            )
 
     async def _prune_forever(self) -> None:
         while True:
