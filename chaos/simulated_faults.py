@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 PAUSES_S = (0.2, 1.0, 3.0, 5.0, 7.0, 12.0)
 """Around the heartbeat, the election, the suspicion, the fence, the kill and the TTL of a session."""
+LAST_S = 16.0
+"""How long after the last fault the healing may begin."""
 CUTS_S = (0.1, 1.0, 3.0, 8.0, 15.0)
 
 
@@ -38,7 +40,8 @@ class Faults:
 
     def _inject(self) -> None:
         if self._left == 0:
-            self._done()
+            # Not at once: the last faults must come to their end, or to what they lead to.
+            self._cluster.loop.call_later(self._dice.uniform(2.0, LAST_S), self._done, context=WORLD)
             return
         self._left -= 1
         kind = self._dice.choice(self._cluster.plan.faults)

@@ -202,9 +202,11 @@ class SimulatedNode:
             self._world.loop.call_later(seconds, self._world.loop.resume, process, context=WORLD)
 
     def resume(self) -> None:
+        """End all pauses."""
         if self.log is not None:
-            self._world.loop.resume(self.worker)
-            self._world.loop.resume(self.log.process)
+            for process in (self.worker, self.log.process):
+                process.pauses = 0
+                self._world.loop.resume(process)
 
     def doom(self, where: str) -> None:
         if self.log is None:

@@ -31,6 +31,8 @@ class Process:
         self.name = name
         self.alive = True
         self.paused = False
+        self.pauses = 0
+        """Pauses under way: they may overlap."""
         self.held: deque[events.Handle] = deque()
         """What became due while it was paused."""
         self.tasks: dict[asyncio.Task[Any], None] = {}
@@ -140,16 +142,19 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def pause(self, process: Process) -> None:
         """Stop it between two instants: what is ready now still runs, so that a check and the step that follows it are
         not torn apart."""
+        process.pauses += 1
         self._pausing.append(process)
 
     def _pause_those_to_be(self) -> None:
         for process in self._pausing:
-            process.paused = True
+            process.paused = process.pauses > 0
         self._pausing.clear()
 
     def resume(self, process: Process) -> None:
-        if process in self._pausing:
-            self._pausing.remove(process)
+        """End one pause; it goes on when none is left."""
+        process.pauses = max(process.pauses - 1, 0)
+        if process.pauses:
+            return
         process.paused = False
         self._ready.extend(process.held)
         process.held.clear()

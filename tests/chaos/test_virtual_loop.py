@@ -95,6 +95,18 @@ def test_a_paused_process_catches_up_in_order_and_others_go_on(loop: VirtualLoop
     ]
 
 
+def test_overlapping_pauses_end_with_the_last(loop: VirtualLoop) -> None:
+    process = Process("p")
+    seen: list[float] = []
+    loop.call_at(1.0, loop.pause, process)
+    loop.call_at(2.0, loop.pause, process)
+    loop.call_at(4.0, lambda: seen.append(round(loop.time(), 3)), context=process.context)
+    loop.call_at(3.0, loop.resume, process)
+    loop.call_at(5.0, loop.resume, process)
+    loop.run_until(6.0)
+    assert seen == [5.0]
+
+
 def test_a_pause_does_not_come_between_two_steps_of_one_instant(loop: VirtualLoop) -> None:
     process = Process("p")
     seen: list[str] = []
