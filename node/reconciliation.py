@@ -14,7 +14,7 @@ from node.timers import ClaimKey, Reconciled, ReleaseTimers
 from node.views import ClaimsView, StateSource
 from node.wakeup import Wakeup
 from statemachine.commands import RunClaimed
-from statemachine.records import Run
+from statemachine.handout import claim_event
 
 SLICE_MAX = 2_000
 """Claims read from the state between two turns of the loop."""
@@ -75,20 +75,4 @@ class Reconciliation:
 def _claims_of_run(view: ClaimsView, key: ClaimKey) -> Iterable[RunClaimed]:
     """The event that the claim was handed out with, as the run shows it."""
     run = view.run(key.run_id)
-    return [_claim_of(run)] if run is not None and run.token == key.token else []
-
-
-def _claim_of(run: Run) -> RunClaimed:
-    assert run.session is not None
-    return RunClaimed(
-        run_id=run.run_id,
-        job_id=run.job_id,
-        job_version=run.job_version,
-        session=run.session,
-        token=run.token,
-        attempt=run.attempt,
-        attempts_max=run.attempts_max,
-        priority=run.priority,
-        due_ms=run.due_ms,
-        release_ms=run.release_ms,
-    )
+    return [claim_event(run)] if run is not None and run.token == key.token else []

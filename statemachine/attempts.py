@@ -10,7 +10,7 @@ from typing import Any
 
 from statemachine.commands import Finish, PlainReply, Reply, Start, Withdraw
 from statemachine.fire import SKIP_REASONS
-from statemachine.lifecycle import allows, change, reason_word, skip
+from statemachine.lifecycle import UNCLAIMED, allows, change, reason_word, skip
 from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX
 from statemachine.records import Attempt, AttemptOutcome, Run, RunState, SkipReason
 from statemachine.supersede import supersede
@@ -63,7 +63,7 @@ def withdraw(work: Work, command: Withdraw) -> Reply:
     if isinstance(run, Reply):
         return run
     if command.reason is None:
-        change(work, run, Move.WITHDRAW, **_UNCLAIMED)
+        change(work, run, Move.WITHDRAW, **UNCLAIMED)
     elif command.reason == SkipReason.SUPERSEDED:
         supersede(work, run)
     else:
@@ -75,23 +75,14 @@ def lose(work: Work, run: Run) -> None:
     """Take a claim back from a session that has ended (that uses an attempt; a claim still ahead of its time cannot
     have started, and uses none)."""
     if run.state is RunState.CLAIMED and run.release_ms > work.now_ms:
-        change(work, run, Move.LOSE, **_UNCLAIMED)
+        change(work, run, Move.LOSE, **UNCLAIMED)
     elif run.attempt < run.attempts_max:
         work.count("attempts_retried")
-        fields = _UNCLAIMED | {"attempt": run.attempt + 1, "attempts": _attempts_with(run, _lost_attempt(work, run))}
+        fields = UNCLAIMED | {"attempt": run.attempt + 1, "attempts": _attempts_with(run, _lost_attempt(work, run))}
         change(work, run, Move.LOSE, **fields)
     else:
         attempts = _attempts_with(run, _lost_attempt(work, run))
         change(work, run, Move.EXHAUST, reason="lost", attempts=attempts, finished_ms=work.now_ms)
-
-
-_UNCLAIMED: dict[str, Any] = {
-    "node": None,
-    "session": None,
-    "ahead": False,
-    "claimed_ms": None,
-    "started_ms": None,
-}
 
 
 def _held_run(work: Work, command: Start | Finish | Withdraw, move: Move) -> Run | Reply:

@@ -127,15 +127,17 @@ def claim(work: Work, run: Run, node: str) -> None:
         ahead=run.release_ms > work.now_ms,
         claimed_ms=work.now_ms,
     )
-    work.emit(node, _told(claimed, session.incarnation))
+    work.emit(node, claim_event(claimed))
 
 
-def _told(run: Run, incarnation: int) -> RunClaimed:
+def claim_event(run: Run) -> RunClaimed:
+    """What the holder of a run is told; the same as when it was handed out, for as long as the claim lasts."""
+    assert run.session is not None
     return RunClaimed(
         run_id=run.run_id,
         job_id=run.job_id,
         job_version=run.job_version,
-        session=incarnation,
+        session=run.session,
         token=run.token,
         attempt=run.attempt,
         attempts_max=run.attempts_max,

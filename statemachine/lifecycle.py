@@ -16,6 +16,15 @@ from statemachine.records import Run, RunState, TimerEntry
 from statemachine.transitions import BIRTHS, TRANSITIONS, Move
 from statemachine.work import Work
 
+UNCLAIMED: dict[str, Any] = {
+    "node": None,
+    "session": None,
+    "ahead": False,
+    "claimed_ms": None,
+    "started_ms": None,
+}
+"""The fields of a run that nobody holds any more: its next claim sets them anew."""
+
 
 def create(work: Work, run: Run) -> Run:
     """Let a run begin, in one of the states that it may begin in."""

@@ -21,7 +21,7 @@ from statemachine.jobs import delete_job, put_job
 from statemachine.keys import U64
 from statemachine.release import release, run_now
 from statemachine.sessions import expire_session, open_session, renew_session
-from statemachine.tables import APPLIED_KEY, Tables, create_tables
+from statemachine.tables import APPLIED_KEY, Tables, create_tables, read_applied_index
 from statemachine.work import NO_TIME, Event, Work
 
 _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
@@ -83,11 +83,6 @@ class Machine:
         work.flush()
         keep_result(transaction, self._tables, proposal, replies)
         return Applied(replies, work.events)
-
-
-def read_applied_index(transaction: Any, tables: Tables) -> int:
-    value = transaction.get(APPLIED_KEY, db=tables.meta)
-    return 0 if value is None else int(U64.unpack(value)[0])
 
 
 def _execute(work: Work, data: bytes) -> c.Reply:

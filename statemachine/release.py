@@ -15,7 +15,7 @@ from statemachine.keys import (
     row_run_id,
     run_id_of,
 )
-from statemachine.lifecycle import activate, change, create, skip
+from statemachine.lifecycle import UNCLAIMED, activate, change, create, skip
 from statemachine.limits import OVERLAP_SCAN_MAX
 from statemachine.records import FINAL_STATES, IdempotencyEntry, Job, Run, RunKind, RunState, SkipReason
 from statemachine.supersede import is_superseded, supersede
@@ -81,19 +81,8 @@ def mark_active_runs(work: Work, job: Job) -> None:
 
 
 def _retry(work: Work, run: Run) -> None:
-    change(
-        work,
-        run,
-        Move.RELEASE,
-        attempt=run.attempt + 1,
-        node=None,
-        session=None,
-        ahead=False,
-        claimed_ms=None,
-        started_ms=None,
-        finished_ms=None,
-        retry_at_ms=None,
-    )
+    fields = UNCLAIMED | {"attempt": run.attempt + 1, "finished_ms": None, "retry_at_ms": None}
+    change(work, run, Move.RELEASE, **fields)
 
 
 def _judge(work: Work, run: Run) -> None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from statemachine.codec import (
     decode_bucket,
-    decode_depth,
     decode_due,
     decode_idempotency,
     decode_job,
@@ -48,9 +47,9 @@ from statemachine.records import (
     Session,
     TimerEntry,
 )
-from statemachine.tables import APPLIED_KEY, DEPTH_KEY, Tables
+from statemachine.tables import Tables, read_applied_index
 from statemachine.ticks import last_version, next_tick, rows_before
-from statemachine.waiting import PRIORITIES
+from statemachine.waiting import read_depth
 from statemachine.work import NOBODY, read_counters
 
 DuePlace = tuple[int, int, str]
@@ -72,8 +71,7 @@ class Snapshot:
         self._tables = tables
 
     def applied_index(self) -> int:
-        value = self._get(self._tables.meta, APPLIED_KEY)
-        return 0 if value is None else int(U64.unpack(value)[0])
+        return read_applied_index(self._transaction, self._tables)
 
     def digest(self) -> str:
         """Fingerprint of the whole state; reads all of it."""
@@ -178,8 +176,7 @@ class Snapshot:
 
     def queue_depth(self) -> list[int]:
         """How many runs wait for a session with room, by priority (0..9)."""
-        value = self._get(self._tables.meta, DEPTH_KEY)
-        return [0] * PRIORITIES if value is None else decode_depth(value)
+        return read_depth(self._transaction, self._tables)
 
     # --- sessions and buckets
 
@@ -197,10 +194,6 @@ class Snapshot:
     def ended_sessions(self) -> list[tuple[str, int]]:
         """(node, incarnation) of sessions whose claims are still to be given back: ExpireSession goes on with them."""
         return [split_session_key(key) for key, _ in self._under(self._tables.ended_sessions, b"")]
-
-    def held_claims(self) -> dict[str, int]:
-        """How many claims each node's last session holds."""
-        return {session.node: session.held_due + session.held_ahead for session in self.sessions()}
 
     def buckets(self) -> list[BucketOwner]:
         """The owner of every bucket, by bucket."""

@@ -97,6 +97,12 @@ def generation_of(transaction: Any, meta: Any) -> int:
     return int(U64.unpack(transaction.get(_GENERATION, db=meta))[0])
 
 
+def read_applied_index(transaction: Any, tables: Tables) -> int:
+    """The index that the state stands at; 0 for an empty one."""
+    value = transaction.get(APPLIED_KEY, db=tables.meta)
+    return 0 if value is None else int(U64.unpack(value)[0])
+
+
 def _open(environment: Any, transaction: Any, generation: int, *, create: bool) -> Tables:
     return Tables(
         **{

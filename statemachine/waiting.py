@@ -21,8 +21,7 @@ class WaitingQueue:
     def __init__(self, transaction: Any, tables: Tables) -> None:
         self._transaction = transaction
         self._tables = tables
-        value = transaction.get(DEPTH_KEY, db=tables.meta)
-        self._depth = [0] * PRIORITIES if value is None else decode_depth(value)
+        self._depth = read_depth(transaction, tables)
         self._depth_before = list(self._depth)
         self._stored = sum(self._depth)
         self._fresh: list[bytes] = []
@@ -81,3 +80,9 @@ class WaitingQueue:
         if not self._sorted:
             self._fresh.sort()
             self._sorted = True
+
+
+def read_depth(transaction: Any, tables: Tables) -> list[int]:
+    """How many runs wait, by priority."""
+    value = transaction.get(DEPTH_KEY, db=tables.meta)
+    return [0] * PRIORITIES if value is None else decode_depth(value)

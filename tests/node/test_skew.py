@@ -67,8 +67,10 @@ async def test_a_claim_ahead_of_its_time_is_not_shown_as_running(live: LiveNode)
 
     def held_and_renewed() -> tuple[int, int] | None:
         with live.snapshot() as snapshot:
-            session, held = snapshot.session("n1"), snapshot.held_claims()["n1"]
-        return (session.running, held) if session is not None and session.renewal > 0 and held > 0 else None
+            session = snapshot.session("n1")
+        if session is None or session.renewal == 0 or session.held_ahead == 0:
+            return None
+        return session.running, session.held_ahead
 
     running, held = await live.wait_until(held_and_renewed)
     assert running == 0 < held
