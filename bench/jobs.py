@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.api import Api, Json, spread
+from bench.api import Api, Json, Refused, spread
 
 FINAL = frozenset({"succeeded", "dead", "cancelled", "skipped"})
 POLL_EVERY_S = 0.5
@@ -25,7 +25,16 @@ async def create_noop_jobs(api: Api, names: Sequence[str], **fields: Any) -> lis
 
 
 async def delete_jobs(api: Api, job_ids: Sequence[str]) -> None:
-    await spread(job_ids, lambda job_id: api.call("DELETE", f"/v1/jobs/{job_id}"))
+    """Repeats are safe: 404 is the answer to the repeat of a delete whose own answer was lost."""
+
+    async def delete(job_id: str) -> None:
+        try:
+            await api.call("DELETE", f"/v1/jobs/{job_id}")
+        except Refused as refusal:
+            if refusal.status != 404:
+                raise
+
+    await spread(job_ids, delete)
 
 
 async def final_runs(api: Api, job_ids: Sequence[str], query: str, *, timeout_s: float) -> list[list[Json]]:
