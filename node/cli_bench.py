@@ -20,7 +20,9 @@ WORKS = ("B1", "B3", "B6")
 
 @click.command()
 @click.argument("works", nargs=-1, type=click.Choice(WORKS, case_sensitive=False))
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="How to print."
+)
 @click.option("--runs", "rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds of each work.")
 @click.option("--jobs", type=click.IntRange(1), default=10_000, show_default=True, help="B1: jobs due in one second.")
 @click.option("--rate", type=click.IntRange(1), default=1_000, show_default=True, help="B3, B6: runs a second.")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from node.cli_output import clean
+from node.identifiers import ULID_LENGTH
 
 if TYPE_CHECKING:
     from httpapi.client import Client, Refused
 
 T = TypeVar("T")
 
-JOB_ID_LENGTH = 26
 DEFAULT_SERVER = "http://127.0.0.1:8101"
 
 server_option = click.option(
@@ -75,7 +75,7 @@ def _with_outcome(message: str, fault: Any) -> str:
 
 
 def looks_like_an_id(text: str) -> bool:
-    return text.isalnum() and len(text) == JOB_ID_LENGTH
+    return text.isalnum() and len(text) == ULID_LENGTH
 
 
 async def find_job(client: Client, text: str, team: str | None) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from node.config import LOG_LEVELS
+
 SECRET_BYTES = 32
 HTTP_PORT = 8101
 RAFT_PORT = 7101
@@ -24,9 +26,10 @@ RAFT_PORT = 7101
 @click.option(
     "--log-level",
     envvar="HORAE_LOG_LEVEL",
-    type=click.Choice(["debug", "info", "warning", "error"]),
+    type=click.Choice(LOG_LEVELS),
     default="warning",
     show_default=True,
+    help="The least severe lines that are logged.",
 )
 def dev(data_dir: Path | None, http: str | None, log_level: str) -> None:
     """Run one node on loopback, ready to play with. What it is told stays in its data directory.

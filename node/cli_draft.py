@@ -12,7 +12,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
     click.option("-f", "--file", type=click.File("rb"), help="The body as JSON; - reads standard input."),
     click.option("--name", help="Unique in its team."),
-    click.option("--team", help="[default: default]"),
+    click.option("--team", help="Whose job it is. [default: default]"),
     click.option("--schedule", multiple=True, help="A cron expression, @daily, @every 90s, …; may be repeated."),
     click.option("--run-at", help="Run once, then: 2030-01-01T09:00:00 (read in --tz), or with an offset."),
     click.option("--tz", help="An IANA time zone, such as Europe/Berlin. [default: UTC]"),
@@ -22,7 +22,7 @@ _OPTIONS = (
     click.option("--header", multiple=True, help="With --url: 'Name: value'; may be repeated."),
     click.option("--args", help="JSON that is handed to the target."),
     click.option("--timeout", type=float, help="Seconds until an attempt is killed and has failed. [default: 60]"),
-    click.option("--max-retries", type=int, help="[default: 3]"),
+    click.option("--max-retries", type=int, help="Attempts after a failed first one. [default: 3]"),
     click.option("--priority", help="0 to 9 (9 first), or low, normal, high. [default: 5]"),
     click.option("--overlap-policy", help="When the run before is not over: allow or skip. [default: allow]"),
     click.option("--misfire-policy", help="For ticks missed in an outage: skip or run_once."),

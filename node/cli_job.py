@@ -56,7 +56,7 @@ def create(server: str, output: str | None, idempotency_key: str | None, **optio
 @job.command("list")
 @click.option("--team", help="Only this team's jobs.")
 @click.option("--name", "q", help="Only jobs of this name.")
-@click.option("--limit", type=click.IntRange(1, 500), default=LIST_DEFAULT, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 500), default=LIST_DEFAULT, show_default=True, help="How many at most.")
 @click.option("--cursor", help="Go on from an earlier answer's next_cursor.")
 @click.option("--all", "every", is_flag=True, help="All pages.")
 @server_option

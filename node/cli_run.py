@@ -31,7 +31,7 @@ def run() -> None:
 @click.option("--state", "states", multiple=True, help="Only runs in this state; may be repeated.")
 @click.option("--from", "from_", help="Only runs due at or after this time (RFC 3339, with its offset).")
 @click.option("--to", help="Only runs due before this time.")
-@click.option("--limit", type=click.IntRange(1, 500), default=LIST_DEFAULT, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 500), default=LIST_DEFAULT, show_default=True, help="How many at most.")
 @click.option("--cursor", help="Go on from an earlier answer's next_cursor.")
 @click.option("--team", help="Look for the job's name in this team only.")
 @server_option

@@ -12,14 +12,20 @@ from click.core import ParameterSource
 
 from node.cli_output import output_option, show, table
 from node.clock import SystemClock
-from node.schedule import InvalidSchedule, Schedule, ScheduleSpec, compile_schedule, instant_text, parse_run_at
+from node.schedule import (
+    SPECIAL_MS,
+    InvalidSchedule,
+    Schedule,
+    ScheduleSpec,
+    compile_schedule,
+    instant_text,
+    parse_run_at,
+)
 from node.schedule_instants import known_zone
 from node.zones import LAST_S, Zone, pin_tzdata, tzdata_version
 
 TICKS_MAX = 10_000
 LINE_BYTES_MAX = 64 * 1024
-SPECIAL_MS = 365 * 86_400_000
-"""How far ahead a preview looks for clock changes: the next year."""
 
 
 class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,9 +56,19 @@ def schedule() -> None:
 @click.option("--from", "from_text", help="RFC 3339; without an offset it is read in --tz. Default: now.")
 @click.option("-n", "count", type=click.IntRange(1, TICKS_MAX), default=10, show_default=True, help="How many ticks.")
 @click.option("--job-id", default="", help="Whose H values are shown.")
-@click.option("--dst-gap", type=click.Choice(["after", "skip"]), default="after", show_default=True)
 @click.option(
-    "--dst-fold", type=click.Choice(["default", "first", "both", "last"]), default="default", show_default=True
+    "--dst-gap",
+    type=click.Choice(["after", "skip"]),
+    default="after",
+    show_default=True,
+    help="What becomes of wall times that a clock change leaves out.",
+)
+@click.option(
+    "--dst-fold",
+    type=click.Choice(["default", "first", "both", "last"]),
+    default="default",
+    show_default=True,
+    help="Which pass of wall times that come twice.",
 )
 @output_option
 @click.option("--batch", type=click.File("rb"), help="JSON lines to preview, one answer each; - is standard input.")

@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-LOG_LEVELS = ("debug", "info", "warning", "error")
-SLOTS_DEFAULT = 256
-AHEAD_DEFAULT = 50_000
+from node.config import AHEAD_DEFAULT, LOG_FORMATS, LOG_LEVELS, SLOTS_DEFAULT, ConfigError, ServeSettings
 
 
 def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -> dict[str, str]:
@@ -43,7 +41,12 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
     "--http", envvar="HORAE_HTTP", show_envvar=True, default="127.0.0.1:8101", show_default=True, help="API address."
 )
 @click.option(
-    "--raft", envvar="HORAE_RAFT", show_envvar=True, default="127.0.0.1:7101", show_default=True, help="Peers' address."
+    "--raft",
+    envvar="HORAE_RAFT",
+    show_envvar=True,
+    default="127.0.0.1:7101",
+    show_default=True,
+    help="Where the other nodes reach this one.",
 )
 @click.option(
     "--peers",
@@ -96,30 +99,31 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
     type=click.Choice(LOG_LEVELS),
     default="info",
     show_default=True,
+    help="The least severe lines that are logged.",
 )
 @click.option(
     "--log-format",
     envvar="HORAE_LOG_FORMAT",
     show_envvar=True,
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(LOG_FORMATS),
     default="text",
     show_default=True,
+    help="How lines are logged.",
 )
 def serve(**options: Any) -> None:
     """Run one node of a cluster. SIGTERM drains it: it hands over, finishes or gives back what it holds, and leaves.
 
     \b
     Example (on each of three machines, with its own --node-id and addresses):
-      horae serve --data-dir /var/lib/horae --node-id n1 --http 127.0.0.1:8101 --raft 127.0.0.1:7101 \\
-          --peers n1=127.0.0.1:7101,n2=127.0.0.1:7102,n3=127.0.0.1:7103 \\
-          --cluster-secret-file secret --bootstrap
+      horae serve --data-dir /var/lib/horae --node-id n1 --http 10.0.0.1:8101 --raft 10.0.0.1:7101 \\
+          --peers n1=10.0.0.1:7101,n2=10.0.0.2:7101,n3=10.0.0.3:7101 \\
+          --cluster-secret-file secret --bootstrap --insecure
     """
     run(options)
 
 
 def run(options: dict[str, Any]) -> None:
     """Serve until told to stop, then exit. Settings that cannot work are wrong usage (exit code 2)."""
-    from node.config import ConfigError, ServeSettings
     from node.serve import run_node
 
     try:

@@ -12,8 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raftlog.auth import SECRET_BYTES_MIN
+
+SLOTS_DEFAULT = 256
+"""Attempts that run on a node at once: enough to keep callbacks of 100 ms at 2,500 a second."""
+AHEAD_DEFAULT = 50_000
+"""Claims that a node holds ahead of their time: a third of a burst of 150,000 a node, about 50 MB."""
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("text", "json")
 NODE_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
-SECRET_BYTES_MIN = 16
 
 
 class ConfigError(Exception):
@@ -98,10 +105,8 @@ class NodeConfig:
     http: str
     raft: str
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
-    slots: int = 256
-    """Attempts that run here at once: enough to keep callbacks of 100 ms at 2,500 a second."""
-    ahead: int = 50_000
-    """Claims held ahead of their time: a third of a burst of 150,000 a node, about 50 MB."""
+    slots: int = SLOTS_DEFAULT
+    ahead: int = AHEAD_DEFAULT
     step_every_s: float = 0.1
     """The longest sleep of the loops that act on time; they wake earlier when they know why."""
     duties_every_s: float = 0.25
@@ -126,7 +131,7 @@ class NodeConfig:
     finishes_waiting_max: int = 100_000
     """Results that may wait for the log; beyond it no further attempt starts."""
     drain_s: float = 10.0
-    """From SIGTERM to the end."""
+    """From SIGTERM until the session has ended; then only the log's leadership and the API are left to end."""
     drain_attempts_s: float = 7.0
     """How long running attempts may take to end by themselves while draining; then they are killed and given back."""
     logs_keep_days: int = 7
@@ -172,8 +177,8 @@ class ServeSettings:
     """True at the very first start of a new cluster only: an empty store may then vote."""
     insecure: bool = False
     """Listen elsewhere than on loopback although there are no API tokens yet."""
-    slots: int = 256
-    ahead: int = 50_000
+    slots: int = SLOTS_DEFAULT
+    ahead: int = AHEAD_DEFAULT
     allow_link_local: bool = False
     log_level: str = "info"
     log_format: str = "text"

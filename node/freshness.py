@@ -13,8 +13,6 @@ from node.clock import Clock
 from raftlog.errors import LogClosed, LogError
 from raftlog.interface import Log
 
-NEVER_S = float("inf")
-
 logger = logging.getLogger(__name__)
 
 

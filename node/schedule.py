@@ -39,6 +39,8 @@ __all__ = [
 ]
 
 SCHEDULES_KEPT_MAX = 8192
+SPECIAL_MS = 366 * 86_400_000
+"""How far ahead a preview looks for clock changes: a whole year, however long."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

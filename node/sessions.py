@@ -104,7 +104,6 @@ class SessionKeeper:
         self.renewal = 0
         """Number of the last renewal that was sent."""
         self.draining = False
-        self.lapses = 0
         self._opening = 0
         self._opening_sent_s: float | None = None
         self._open_not_before_s = float("-inf")
@@ -187,7 +186,6 @@ class SessionKeeper:
         self._open_not_before_s = now_s + self._settings.kill_time_s
         killed = KillAll(incarnation=self.incarnation, why=why)
         self.incarnation = None
-        self.lapses += 1
         self._sent_s.clear()
         self._lease_from_s = float("-inf")
         return [killed]

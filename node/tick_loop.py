@@ -50,11 +50,6 @@ class TickLoop:
         self.last_step_s = clock.monotonic()
         """When the loop last turned: scheduling has stalled when this is long ago."""
 
-    @property
-    def owned(self) -> int:
-        """Buckets of this node, as it last read."""
-        return len(self._owned)
-
     def on_event(self, event: Appeared | Moved) -> None:
         if isinstance(event, Moved):
             self._owned_until_s = float("-inf")
