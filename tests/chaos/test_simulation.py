@@ -1,0 +1,90 @@
+"""Seeded runs of whole clusters on virtual time, judged by all checkers; and runs with a guard off, which must fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaos.campaign import Campaign, SeedVerdict, run_seed
+from node.clock import SystemClock
+from node.config import ClusterSettings
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SEEDS = 3
+LONG_SEEDS = 200
+SEEDS_A_TEST = 10
+
+
+def run(seed: int, *, nodes: int = 3, steps: int = 12, faults: tuple[str, ...] | None = None) -> SeedVerdict:
+    campaign = Campaign(first_seed=seed, seeds=1, nodes=nodes, steps=steps)
+    if faults is not None:
+        campaign = Campaign(first_seed=seed, seeds=1, nodes=nodes, steps=steps, faults=faults)
+    return run_seed(seed, campaign, SystemClock().monotonic)
+
+
+def must_hold(verdict: SeedVerdict) -> None:
+    assert verdict.violations == [], verdict.replay
+    assert verdict.effects > 20, "a run in which nothing happens proves nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_three_nodes_keep_every_promise(seed: int) -> None:
+    must_hold(run(seed))
+
+
+@pytest.mark.slow
+def test_five_nodes_keep_every_promise() -> None:
+    must_hold(run(1, nodes=5, steps=6))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first_seed", range(SEEDS, LONG_SEEDS, SEEDS_A_TEST))
+def test_three_nodes_keep_every_promise_in_many_more_runs(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + SEEDS_A_TEST):
+        must_hold(run(seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first_seed", range(SEEDS, LONG_SEEDS, SEEDS_A_TEST))
+def test_five_nodes_keep_every_promise_in_many_more_runs(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + SEEDS_A_TEST):
+        must_hold(run(seed, nodes=5))
+
+
+@pytest.mark.slow
+def test_a_seed_tells_the_whole_story() -> None:
+    """The same trace in processes whose text hashes are salted otherwise, from the command that a failing seed
+    prints."""
+    told = {_trace(3, salt) for salt in ("1", "2")}
+    assert len(told) == 1
+    assert told != {_trace(4, "1")}
+
+
+def _trace(seed: int, salt: str) -> str:
+    command = [sys.executable, "-m", "node.cli", "chaos", "sim", "--seed", str(seed), "--steps", "4"]
+    environment = os.environ | {"PYTHONHASHSEED": salt}
+    told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    [line] = [line for line in told.stdout.splitlines() if line.startswith("seed ")]
+    return line.rpartition(" ")[2]
+
+
+LEASE_SEEDS = (8,)
+"""Seeds that failed without the guard when they were picked; after a change of the draws, pick others (1 in 14)."""
+
+
+@pytest.mark.slow
+def test_without_the_lease_guard_a_lapsed_node_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that must fail: nodes that wake up after a pause go on starting what they held."""
+    monkeypatch.setattr(ClusterSettings, "fence_s", 1e6)
+    monkeypatch.setattr(ClusterSettings, "kill_s", 2e6)
+    promises: set[str] = set()
+    for seed in LEASE_SEEDS:
+        promises |= {violation.promise for violation in run(seed, steps=2, faults=("pause",)).violations}
+        if "I9" in promises:
+            return
+    raise AssertionError(f"nobody saw it; only {promises}")
