@@ -25,7 +25,6 @@ from raftlog.wire import WireError, pack
 PROTOCOL_VERSION = 1
 NONCE_BYTES = 32
 MAC_BYTES = 16
-PROOF_BYTES = 32
 SECRET_BYTES_MIN = 16
 NODE_ID_LENGTH_MAX = 64
 

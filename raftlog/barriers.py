@@ -50,10 +50,6 @@ class LocalBarriers:
             raise LogOverloaded(f"{self._pending_max} read barriers are pending")
         self._waiting[barrier_id] = None
 
-    def cancel(self, barrier_id: int) -> None:
-        for pending in (self._waiting, self._asked, self._answered):
-            pending.pop(barrier_id, None)
-
     def take_round(self, now: float, route: Route) -> int | None:
         """The round to ask on this route now: a new one for what waits, the last one again if it is overdue or the
         route is new."""

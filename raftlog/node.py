@@ -167,14 +167,10 @@ class RaftNode:
         self._proposals.cancel((self._identity.node, incarnation, seq))
 
     def barrier(self, barrier_id: int) -> None:
-        """Ask for a read barrier; answered by a BarrierPassed in some later Ready, or never (then cancel it).
+        """Ask for a read barrier; answered by a BarrierPassed in some later Ready, or never.
         `barrier_id` is the caller's, unique among the pending ones. Raises LogOverloaded (`barriers_pending_max`)."""
         with self._at_work():
             self._barriers.add(barrier_id)
-
-    def cancel_barrier(self, barrier_id: int) -> None:
-        """Forget a pending barrier."""
-        self._barriers.cancel(barrier_id)
 
     def transfer(self, peer: str | None = None) -> None:
         """Hand the leadership to another member: `peer`, or the one that has most of the log. Meanwhile this leader
