@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import random
 import signal
@@ -14,16 +13,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.local_cluster import death_signal
+from bench.ports import PORT_FIRST, PORT_LAST
 from node.cli_dev import ensure_secret
 
 HTTP_PORTS = (8101, 8102, 8103)
 RAFT_PORTS = (7101, 7102, 7103)
 RESTART_AFTER_S = 10.0
 """How long a killed node stays away: long enough to watch the others take over (about 6 s)."""
-PORT_FIRST, PORT_LAST, PORT_TRIES = 20_000, 32_000, 50
-"""Where else to look: below the ephemeral range, or some outgoing connection takes the port of a node that is down."""
+PORT_TRIES = 50
+"""Places in which free ports are looked for when the preferred ones are taken."""
 LOG_TAIL_BYTES = 2_000
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -97,7 +97,7 @@ class DemoNodes:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_death_signal(),
+                preexec_fn=death_signal(),
             )
         one.ending = ""
 
@@ -131,18 +131,6 @@ def _kill_group(group: int) -> None:
     # A killed node's log process ends by itself, but the demo must leave nothing behind even if it does not.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
-
-
-def _death_signal() -> Callable[[], None] | None:
-    """On Linux, have the kernel kill a node when the demo dies without cleaning up (kill -9)."""
-    if not sys.platform.startswith("linux"):
-        return None
-    library = ctypes.CDLL(None)
-
-    def ask() -> None:
-        library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-    return ask
 
 
 def _free_ports(preferred: Sequence[int]) -> list[int]:

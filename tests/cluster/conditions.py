@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import aiohttp
 
+from bench import jobs
 from bench.api import Api, Json
-from bench.jobs import FINAL
 from bench.local_cluster import LocalCluster
 
 POLL_EVERY_S = 0.1
@@ -19,7 +18,7 @@ Value = TypeVar("Value")
 
 
 async def until(what: str, look: Callable[[], Awaitable[Value | None]], timeout_s: float) -> Value:
-    """The first value of `look()` that is not None or False. Fails with `what` and the last value otherwise."""
+    """The first value of `look()` that is true (not empty either). Fails with `what` and the last value otherwise."""
     value: Value | None = None
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -69,7 +68,7 @@ async def final_runs_of(api: Api, job_id: str, query: str = "", timeout_s: float
 
     async def look() -> list[Json] | None:
         runs = await runs_of(api, job_id, query)
-        return runs if all(run["state"] in FINAL for run in runs) else None
+        return runs if all(run["state"] in jobs.FINAL for run in runs) else None
 
     return await until(f"final runs of {job_id}", look, timeout_s)
 
@@ -78,9 +77,6 @@ def http_target(url: str, **fields: Any) -> Json:
     return {"type": "http", "url": url, **fields}
 
 
-def unix_s(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
 def api_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """A time as the API takes and shows it."""
+    return jobs.api_time(round(seconds * 1000))

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from bench.api import Api, Json, spread
+from bench.figures import unix_s
 from bench.local_cluster import LocalCluster
 from tests.cluster.conditions import (
     api_time,
@@ -19,7 +20,6 @@ from tests.cluster.conditions import (
     final_runs_of,
     leader_of,
     sleep_until,
-    unix_s,
 )
 
 FLOOD_S = 15.0

@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from bench.api import Api, Json, spread
+from bench.figures import unix_s
 from bench.local_cluster import LocalCluster
 from tests.cluster.conditions import (
     api_time,
@@ -16,7 +17,6 @@ from tests.cluster.conditions import (
     leader_of,
     runs_of,
     sleep_until,
-    unix_s,
     until,
 )
 from tests.cluster.replicas import digests_at_one_index

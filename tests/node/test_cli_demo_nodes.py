@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from node.cli_demo_nodes import PORT_FIRST, PORT_LAST, DemoNode, DemoNodes, _free_ports, tail
+from bench.ports import PORT_FIRST, PORT_LAST
+from node.cli_demo_nodes import DemoNode, DemoNodes, _free_ports, tail
 
 WAITS = [sys.executable, "-c", "import signal; print('here', flush=True); signal.pause()"]
 
