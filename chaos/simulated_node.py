@@ -30,6 +30,8 @@ from statemachine.reader import StateReader
 from statemachine.snapshot import Snapshot
 
 AWAY_S_MAX = 20.0
+RESTART_S = 0.2
+"""How long a supervisor takes when nothing goes wrong any more."""
 
 
 class World(Protocol):
@@ -146,7 +148,9 @@ class SimulatedNode:
         for caller in list(self._callers):
             if not caller.done():
                 caller.set_exception(NodeGone(definite=False))
-        if away_s is None:
+        if away_s is None and self._world.healing:
+            away_s = RESTART_S
+        elif away_s is None:
             away_s = min(self._world.fault_dice.expovariate(1 / self._world.plan.away_s), AWAY_S_MAX)
         self._world.loop.call_later(away_s, self.boot, context=WORLD)
 

@@ -170,7 +170,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._now_s
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> events.Handle:  # type: ignore[override]
-        handle = events.Handle(callback, args, self, context or copy_context())
+        handle = events.Handle(callback, args, self, copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
@@ -182,7 +182,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> events.TimerHandle:
-        handle = events.TimerHandle(when, callback, args, self, context or copy_context())
+        handle = events.TimerHandle(when, callback, args, self, copy_context() if context is None else context)
         self._numbers += 1
         heapq.heappush(self._timers, (when, self._numbers, handle))
         return handle

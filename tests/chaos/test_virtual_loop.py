@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any
 
 import pytest
@@ -93,6 +94,18 @@ def test_a_paused_process_catches_up_in_order_and_others_go_on(loop: VirtualLoop
         ("paused", 2.0),
         ("paused", 3.0),
     ]
+
+
+def test_what_a_process_gives_to_the_world_outlives_it(loop: VirtualLoop) -> None:
+    """A message in flight arrives although its sender has died. (The empty context counts as false.)"""
+    process, seen = Process("p"), list[str]()
+    world = Context()
+    send = lambda: loop.call_later(1.0, seen.append, "arrived", context=world)  # noqa: E731
+    loop.call_soon(send, context=process.context)
+    loop.run_until(0.5)
+    process.alive = False
+    loop.run_until(2.0)
+    assert seen == ["arrived"]
 
 
 def test_overlapping_pauses_end_with_the_last(loop: VirtualLoop) -> None:
