@@ -11,6 +11,7 @@ from aiohttp import web
 
 from httpapi.fields import ERRORS_MAX, did_you_mean, shorten, wrong_choice
 from node.interface import (
+    CURSOR_LENGTH_MAX,
     LIST_LIMIT_DEFAULT,
     LIST_LIMIT_MAX,
     Consistency,
@@ -19,7 +20,6 @@ from node.interface import (
     RunState,
 )
 
-CURSOR_LENGTH_MAX = 512
 TEXT_LENGTH_MAX = 1024
 _INSTANT = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d([.]\d{1,9})?)?(?P<offset>[Zz]|(?P<sign>[+ -])\d\d:?\d\d)?", re.ASCII

@@ -11,9 +11,8 @@ import base64
 import binascii
 from hashlib import blake2b
 
-from node.interface import FieldError, Malformed
+from node.interface import CURSOR_LENGTH_MAX, FieldError, Malformed
 
-LENGTH_MAX = 512
 CHECK_BYTES = 6
 JOBS = "jobs"
 
@@ -33,7 +32,7 @@ def decode_cursor(listing: str, cursor: str | None) -> str | None:
     if cursor is None:
         return None
     try:
-        if len(cursor) > LENGTH_MAX:
+        if len(cursor) > CURSOR_LENGTH_MAX:
             raise ValueError
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         last = raw[CHECK_BYTES:].decode()
