@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check test-long clean
+.PHONY: demo test check test-long chaos clean
 
 demo: $(STAMP)  ## three nodes on loopback with sample jobs, runs shown live; Ctrl-C cleans up
 	@$(VENV)/bin/horae demo
@@ -20,6 +20,10 @@ check: $(STAMP)  ## lint, types, tidiness
 
 test-long: $(STAMP)  ## the long property walks
 	$(VENV)/bin/python -m pytest -m long
+
+chaos: $(STAMP)  ## whole clusters on virtual time under faults (docs/chaos.md); minutes
+	$(VENV)/bin/horae chaos sim --seeds 150
+	$(VENV)/bin/horae chaos sim --seeds 40 --nodes 5
 
 clean:
 	rm -rf $(VENV) build *.egg-info
