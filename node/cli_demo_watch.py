@@ -89,6 +89,7 @@ class Demo:
 
     async def _create(self, client: Client, draft: Mapping[str, Any]) -> Mapping[str, Any]:
         """Create a job, again and again while an election goes on (the key makes that safe)."""
+        reason = "no answer yet"
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(START_TIMEOUT_S):
                 while True:
@@ -97,10 +98,11 @@ class Demo:
                     except Refused as refusal:
                         if refusal.status < 500:
                             raise DemoFailed(f"job {draft['name']}: {refusal} {list(refusal.errors)}") from None
-                    except ClientError:
-                        pass
+                        reason = str(refusal)
+                    except ClientError as failure:
+                        reason = str(failure)
                     await asyncio.sleep(POLL_S)
-        raise DemoFailed(f"job {draft['name']} could not be created within {START_TIMEOUT_S:g} s")
+        raise DemoFailed(f"job {draft['name']} could not be created within {START_TIMEOUT_S:g} s ({reason})")
 
     async def _show(self, client: Client, duration_s: float | None) -> None:
         with contextlib.suppress(TimeoutError):

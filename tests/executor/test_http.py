@@ -86,6 +86,8 @@ async def test_no_cookie_is_kept_between_attempts(http: HttpExecutor) -> None:
 async def test_the_environments_proxy_is_not_used(http: HttpExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)  # it would excuse the address of this test
+    monkeypatch.delenv("no_proxy", raising=False)
     await sent(http)
 
 
