@@ -30,17 +30,17 @@ from node.schedule import (
     parse_run_at,
     stable_jitter_ms,
 )
+from node.schedule_hash import JITTER_S_MAX
 from node.text_rules import identifier_fault, label_fault, name_fault
 from statemachine.limits import TIME_MS_MAX
 from statemachine.records import Job, MisfirePolicy
 
 PRIORITIES = {"low": 2, "normal": 5, "high": 8}
-TIMEOUT_S_MAX = 24 * 3600.0
+TIMEOUT_S_MIN, TIMEOUT_S_MAX = 0.001, 24 * 3600.0
 RETRIES_MAX = 100
 BACKOFF_S_MAX = 7 * 24 * 3600.0
 MULTIPLIER_MAX = 100.0
 GRACE_S_MAX = 366 * 24 * 3600.0
-JITTER_S_MAX = 24 * 3600.0
 TZ_WITHOUT_WALL_TIMES = "UTC"
 """Kept for a job whose times need no zone: a default for the others would be a guess that fires at the wrong hour."""
 _OFFSET = re.compile(r"([Zz]|[+-]\d\d:\d\d)\s*\Z", re.ASCII)
@@ -158,7 +158,7 @@ def _plain_faults(draft: JobDraft) -> list[FieldError]:
 
 def _number_faults(draft: JobDraft) -> list[FieldError]:
     ranges: tuple[tuple[str, float, float, float], ...] = (
-        ("timeout_s", draft.timeout_s, 0.001, TIMEOUT_S_MAX),
+        ("timeout_s", draft.timeout_s, TIMEOUT_S_MIN, TIMEOUT_S_MAX),
         ("max_retries", draft.max_retries, 0, RETRIES_MAX),
         ("backoff_base_s", draft.backoff_base_s, 0, BACKOFF_S_MAX),
         ("backoff_multiplier", draft.backoff_multiplier, 1, MULTIPLIER_MAX),

@@ -19,6 +19,8 @@ from node.config import ClusterSettings
 from statemachine.commands import AssignBuckets, ExpireSession
 from statemachine.records import BucketOwner, Session
 
+DutyName = tuple[str, str, int]
+"""What is to be done, to which node's session, of which incarnation: one proposal of it at a time."""
 DUTY_AGAIN_AFTER_S = 2.0
 """How long a duty that was proposed waits for its result before it is proposed again."""
 
@@ -43,14 +45,14 @@ class DutiesView(Protocol):
 class DutyDone:
     """A proposed duty got its result, or failed: it may be looked at again."""
 
-    duty: tuple[str, str, int]
+    duty: DutyName
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Duty:
     """A command to propose, and the name to report its end with."""
 
-    name: tuple[str, str, int]
+    name: DutyName
     command: ExpireSession | AssignBuckets
 
 
@@ -68,7 +70,7 @@ class LeaderDuties:
         self._settings = settings
         self._sightings: dict[str, _Sighting] = {}
         self._last_step_s: float | None = None
-        self._proposed: dict[tuple[str, str, int], float] = {}
+        self._proposed: dict[DutyName, float] = {}
 
     def stand_down(self) -> None:
         """This node does not lead: what it saw is worth nothing when it leads again."""
@@ -128,7 +130,7 @@ class LeaderDuties:
             return []
         return [Duty(name=("assign", "", 0), command=AssignBuckets(now_ms=now_ms, moves=moves))]
 
-    def _claim(self, name: tuple[str, str, int], now_s: float) -> bool:
+    def _claim(self, name: DutyName, now_s: float) -> bool:
         """One proposal of a duty at a time: its effect shows in the view only after its commit."""
         if now_s < self._proposed.get(name, float("-inf")) + DUTY_AGAIN_AFTER_S:
             return False

@@ -13,6 +13,9 @@ from node.clock import Clock
 from raftlog.errors import LogClosed, LogError
 from raftlog.interface import Log
 
+PROBE_TIMEOUT_S = 2.0
+"""Longer than an election, so that one is no lost majority yet."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -41,7 +44,7 @@ class QuorumProbe:
         """Until cancelled, or the log is closed."""
         while True:
             try:
-                await self.barrier(timeout_s=max(self._every_s, 2.0))
+                await self.barrier(timeout_s=max(self._every_s, PROBE_TIMEOUT_S))
             except LogClosed:
                 return
             except LogError as error:
