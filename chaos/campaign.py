@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaos.check_lateness import RECOVERED_S, Lateness, lateness_of
 from chaos.history import Violation
 from chaos.simulated_cluster import SimulatedCluster
 from chaos.simulated_faults import KINDS
 from chaos.simulated_plan import Plan
-from chaos.verdict import Lateness, lateness_of, violations_of
+from chaos.verdict import violations_of
 
 MEMORY_DISK = Path("/dev/shm")
 FAULT_KINDS = tuple(KINDS)
@@ -41,7 +42,7 @@ class SeedVerdict:
     effects: int
     entries: int
     healthy_lateness: Lateness
-    """Of the runs released after the healing had ten seconds to work."""
+    """Of the runs released after the recovery."""
     replay: str
     """The command that runs this seed again."""
 
@@ -72,7 +73,7 @@ def run_seed(seed: int, campaign: Campaign, monotonic: Callable[[], float]) -> S
         operations=len(history.operations),
         effects=len(history.effects),
         entries=cluster.truth.last_index,
-        healthy_lateness=lateness_of(history, history.healed_s + 10.0),
+        healthy_lateness=lateness_of(history, history.healed_s + RECOVERED_S),
         replay=_replay(seed, campaign),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from chaos.check_claims import effects_have_claims, tokens_rise
+from chaos.check_lateness import lateness_of, rarely_late
 from chaos.check_sessions import deleted_starts_nothing, lapsed_starts_nothing
 from chaos.check_state import (
     leader_soon,
@@ -29,7 +30,7 @@ from chaos.history import (
     Operation,
     SessionOver,
 )
-from chaos.verdict import CHECKERS, Checker, lateness_of, violations_of
+from chaos.verdict import CHECKERS, Checker, violations_of
 from node.interface import Job, NoopTarget, Run, RunKind, RunState
 
 EPOCH_MS = 1_000_000_000_000
@@ -219,6 +220,7 @@ BAD: list[tuple[str, Checker, History, str]] = [
         "was deleted by",
     ),
     ("started after the lapse", lapsed_starts_nothing, with_effects(effect(8, at_s=60.5)), "its session ended"),
+    ("late", rarely_late, replace(with_truth(claimed(70)), effects=[effect(70, at_s=72.5)]), "p99 of 1 starts"),
     ("no leader", leader_soon, replace(GOOD, leader_again_s=None), "None"),
     ("a leader too late", leader_soon, replace(GOOD, leader_again_s=58.0), "58"),
 ]
