@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)  ## three nodes on loopback with sample jobs, runs shown live; Ctrl-C cleans up
 	@$(VENV)/bin/horae demo
 
-test: $(STAMP)  ## everything CI runs
+test: $(STAMP)  ## every test but the long ones
 	$(VENV)/bin/python -m pytest --ignore=tests/statemachine
 	$(VENV)/bin/python -m pytest tests/statemachine --cov=statemachine --cov-branch --cov-fail-under=100 \
 		--cov-report=term-missing:skip-covered
@@ -18,7 +18,7 @@ check: $(STAMP)  ## lint, types, tidiness
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python -m pytest tests/test_tidy.py
 
-test-long: $(STAMP)  ## the long property walks
+test-long: $(STAMP)  ## what takes minutes: property walks, simulations
 	$(VENV)/bin/python -m pytest -m long
 
 chaos: $(STAMP)  ## whole clusters on virtual time under faults (docs/chaos.md); minutes
