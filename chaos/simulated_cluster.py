@@ -82,8 +82,9 @@ class SimulatedCluster:
         self.loop.call_later(3.0, self.faults.start, self._heal, context=WORLD)
         try:
             self._run_both_phases()
-        except Spinning as spinning:
-            self._broken.append(str(spinning))
+        except Exception as error:
+            # Nothing can be simulated on from here; what there is is judged all the same.
+            self._broken.append(f"the run ended early: {type(error).__name__}: {error}")
         return self._history(self._healed_s or self.loop.time())
 
     def _run_both_phases(self) -> None:
@@ -139,9 +140,12 @@ class SimulatedCluster:
         self.loop.call_later(LEADER_POLL_S, self._watch, context=WORLD)
 
     def _on_unhandled(self, process: Process, error: BaseException) -> None:
-        """node/serve.py ends the node then; here it is what was looked for."""
+        """The node ends then, as node/serve.py and raftlog/process.py have it; and it is what was looked for."""
         self._broken.append(f"{process.name}: {type(error).__name__}: {error}")
         self.note("broken", process.name, type(error).__name__)
+        for node in self.nodes.values():
+            if node.consists_of(process):
+                self.loop.call_soon(node.crash, "broke", context=WORLD)
 
     def _history(self, healed_s: float) -> History:
         operations = [operation for client in self.clients for operation in client.operations]

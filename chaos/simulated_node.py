@@ -193,6 +193,9 @@ class SimulatedNode:
             node=self.name, http=f"{self.name}:80", raft=f"{self.name}:81", slots=plan.slots, ahead=plan.ahead
         )
 
+    def consists_of(self, process: Process) -> bool:
+        return self.log is not None and process in (self.worker, self.log.process)
+
     # --- pauses and disks --------------------------------------------------------------------------------------------
 
     def pause(self, which: str, seconds: float) -> None:
