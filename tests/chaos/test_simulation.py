@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,8 @@ from chaos.campaign import Campaign, SeedVerdict, run_seed
 from node.clock import SystemClock
 from node.config import ClusterSettings
 from raftlog import outbox
+from statemachine import attempts
+from statemachine.commands import PlainReply
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SEEDS = 2
@@ -87,6 +90,25 @@ def test_acknowledgements_that_leave_before_the_commit_are_caught(monkeypatch: p
     monkeypatch.setattr(outbox, "HELD", frozenset())
     verdict = run(seed, steps=10, faults=("kill-chain", "kill", "kill-all"))
     assert "broken" in {violation.promise for violation in verdict.violations}
+
+
+TOKEN_SEEDS = (212,)
+"""Seeds that failed without the guard when they were picked (1 in 20)."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", TOKEN_SEEDS)
+def test_results_under_old_tokens_are_caught(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """A run that must fail: the state machine looks at no token, and a zombie's result counts."""
+
+    def held_by_anyone(work: Any, command: Any, move: Any) -> Any:
+        found = work.run(command.run_id)
+        known = found is not None and attempts.allows(found, move)
+        return found if known else PlainReply(code="illegal_state")
+
+    monkeypatch.setattr(attempts, "_held_run", held_by_anyone)
+    verdict = run(seed, steps=3, faults=("pause", "isolate"))
+    assert "I3" in {violation.promise for violation in verdict.violations}
 
 
 LEASE_SEEDS = (8,)
