@@ -18,6 +18,8 @@ SLOTS_DEFAULT = 256
 """Attempts that run on a node at once: enough to keep callbacks of 100 ms at 2,500 a second."""
 AHEAD_DEFAULT = 50_000
 """Claims that a node holds ahead of their time: a third of a burst of 150,000 a node, about 50 MB."""
+DRAIN_REST_S = 3.0
+"""Of `drain_s`: a second each to tell the cluster, to hand the buckets over, and to end the session."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 NODE_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
@@ -130,9 +132,10 @@ class NodeConfig:
     """Release commands that wait for their result at once."""
     finishes_waiting_max: int = 100_000
     """Results that may wait for the log; beyond it no further attempt starts."""
-    drain_s: float = 10.0
-    """From SIGTERM until the session has ended; then only the log's leadership and the API are left to end."""
-    drain_attempts_s: float = 7.0
+    drain_s: float = 8.0
+    """From SIGTERM until the session has ended. The log's leadership and the API are left to end then, and the whole is
+    over within ten seconds: what stops a service usually kills it after that."""
+    drain_attempts_s: float = 5.0
     """How long running attempts may take to end by themselves while draining; then they are killed and given back."""
     logs_keep_days: int = 7
     """Days that the output of attempts is kept."""
@@ -159,7 +162,10 @@ class NodeConfig:
                 self.step_every_s + self.late_result_grace_s < self.cluster.kill_time_s,
                 "step_every_s: must, with late_result_grace_s, be below kill_time_s, or killing begins too late",
             ),
-            (self.drain_attempts_s < self.drain_s, "drain_attempts_s: must be shorter than drain_s"),
+            (
+                self.drain_attempts_s + DRAIN_REST_S <= self.drain_s,
+                f"drain_attempts_s: must leave {DRAIN_REST_S:g} s of drain_s for telling, handing over and reporting",
+            ),
         )
 
 

@@ -35,6 +35,10 @@ HANDED_OVER_S = 1.0
 HANDED_OVER_POLL_S = 0.02
 """How long a leaving node waits for the cluster to know, and for its buckets to be others': both usually take a part
 of it, and neither must keep it from leaving."""
+SESSION_END_S = 1.0
+"""What a leaving node keeps of its time for ending its session."""
+LAST_TRY_S = 0.1
+"""What a step of leaving gets when the steps before it took all the time."""
 
 logger = logging.getLogger(__name__)
 
@@ -247,10 +251,10 @@ class Worker:
         if not await self.attempts.wait_idle(self._config.drain_attempts_s) and self.session is not None:
             logger.warning("%d attempts did not end in time: they are given back", len(self.attempts))
             self.attempts.kill(self.session)
-        await self._reporter.wait_answered(max(deadline_s - self._clock.monotonic() - 1.0, 0.1))
+        await self._reporter.wait_answered(max(deadline_s - self._clock.monotonic() - SESSION_END_S, LAST_TRY_S))
         if self._keeper.incarnation is not None:
             self._left = True
-            left_s = max(deadline_s - self._clock.monotonic(), 0.1)
+            left_s = max(deadline_s - self._clock.monotonic(), LAST_TRY_S)
             await self._calls.leave(self._keeper.incarnation, self._keeper.renewal, timeout_s=left_s)
 
     async def _wait_handed_over(self) -> None:

@@ -56,7 +56,7 @@ def test_other_listeners_are_accepted_when_asked_for() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"duties_every_s": 0.9}, {"step_every_s": 0.28}, {"drain_attempts_s": 10.0}, {"late_result_grace_s": 0.5}],
+    [{"duties_every_s": 0.9}, {"step_every_s": 0.28}, {"drain_attempts_s": 5.1}, {"late_result_grace_s": 0.5}],
 )
 def test_relations_of_a_node_are_checked(change: dict[str, float]) -> None:
     config = NodeConfig(node="n1", http="h", raft="r")
