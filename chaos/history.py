@@ -16,18 +16,42 @@ Answer = Literal["ok", "fail", "info"]
 """ok: it happened; fail: it did not, nor will; info: it may have, or may yet."""
 
 
+OperationKind = Literal["create", "delete", "run_now", "read", "read_run", "list"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What a read was answered. `jobs`: job id -> (name, version) of those that it found: of the one that was asked
+    for, or of a whole team. `stale_s` is what the answer said of its own age: 0 for a linearizable read."""
+
+    applied_index: int | None
+    stale_s: float
+    jobs: Mapping[str, tuple[str, int]]
+    complete: bool = True
+    """list: there were no further pages, so what is not in it did not exist."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operation:
-    """A client's request. `subject` is a job id or run id (None if the client never learned it)."""
+    """A client's request, repeated until its fate was known or the client gave up. `subject` is a job id or run id
+    (None if the client never learned it). One whose answer never came is `info`, and ended when the client gave up;
+    infinite if it never did."""
 
-    kind: Literal["create", "delete", "run_now", "read"]
+    kind: OperationKind
     node: str
     invoked_s: float
     ended_s: float
     answer: Answer
+    client: str = ""
     subject: str | None = None
+    name: str | None = None
+    """create: the job's name."""
     next_ms: int | None = None
     """create: the first tick, as it was answered."""
+    seen: Seen | None = None
+    """Of reads that were answered; a job that was not found is an answer too, with no jobs in it."""
+    refusal: int | None = None
+    """The HTTP status of a refusal; 409 on create: the name is taken."""
     detail: str = ""
 
 
@@ -104,7 +128,8 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EffectEnd:
-    """The call of a target ended, or was killed ("killed"); none of a node that died in between."""
+    """The call of a target ended. `how` is what the target answered: "succeeded", "failed", "timed_out" (it was given
+    up in time); or "killed": the caller hung up before there was an answer. None of a node that died in between."""
 
     at_s: float
     node: str
@@ -115,8 +140,69 @@ class EffectEnd:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
+    """What was done to the cluster. `what` begins with the kind; `node`: to one node; `until_s`: if it lasts."""
+
     at_s: float
     what: str
+    node: str | None = None
+    until_s: float | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.what.partition(" ")[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Absence:
+    """A node was really not there: from when it was killed, ended or stopped (SIGSTOP) until it was started or went on;
+    `until_s` is infinite if that never came."""
+
+    node: str
+    from_s: float
+    until_s: float
+    how: Literal["down", "paused"]
+    process: Literal["both", "node", "log"] = "both"
+    """paused: one of its two processes, or both."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaderSeen:
+    """From `at_s` on this was the leader that a majority knew; None: there was none."""
+
+    at_s: float
+    node: str | None
+    term: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """What one process of a node held: read from outside, now and then."""
+
+    at_s: float
+    node: str
+    process: Literal["node", "log"]
+    descriptors: int
+    threads: int
+    rss_bytes: int
+    disk_bytes: int
+    """Of the node's data directory: the same for both of its processes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class About:
+    """Where a history comes from, for whoever reads its report."""
+
+    harness: Literal["simulated", "live"]
+    seed: int
+    nodes: int
+    commit: str
+    """Of the build that was tried; empty if it is not known."""
+    command: str
+    """What runs the same again."""
+    began_ms: int | None = None
+    """Real time of the beginning; None where time is virtual."""
+    real_s: float | None = None
+    """How long it took."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,6 +236,15 @@ class History:
     """Unix time of at_s = 0, on a right clock."""
     broken: Sequence[str] = field(default=())
     """Invariants that broke while it ran: errors that nobody caught, replicas that parted."""
+    absences: Sequence[Absence] = field(default=())
+    leaders: Sequence[LeaderSeen] = field(default=())
+    """In order of time, each only when it differs from the one before."""
+    samples: Sequence[Sample] = field(default=())
+    caught_up_s: float | None = None
+    """When every node had applied what any node had applied at the healing; None if that never came."""
+    witnessed: Sequence[str] = field(default=("http", "noop"))
+    """The kinds of targets that write to the witness."""
+    about: About | None = None
 
     def wall_ms(self, at_s: float) -> int:
         """The right wall clock at a time of the experiment."""
