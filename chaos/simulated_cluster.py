@@ -42,7 +42,6 @@ class SimulatedCluster:
         self.plan = plan
         self.loop = VirtualLoop()  # type: ignore[abstract]  # no sockets, signals or child processes
         self.loop.on_unhandled = self._on_unhandled
-        self.fault_dice = random.Random(f"faults {seed}")
         self.members = tuple(f"n{number}" for number in range(1, plan.nodes + 1))
         self.network = Network(self.loop, plan, seed, self.note)
         self.truth = TruthLog(self.loop.time, lambda fact: self.note("applied", fact))

@@ -1,7 +1,9 @@
-"""What goes wrong in a simulated run, and when: each fault is a method, its parameters drawn from the seed."""
+"""What goes wrong in a simulated run, and when: each fault is a method. Its parameters are drawn from the seed and its
+number, so that a run without some of them (`Plan.only`) has the others as they were."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,30 +27,31 @@ class Faults:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self._dice = cluster.fault_dice
-        self._left = cluster.plan.steps
+        self._dice = self._dice_of("none yet")
+        """Of the fault that is being injected: nothing else may draw from them, nor they be drawn from later."""
         self.injected: list[Fault] = []
-        self._done: Callable[[], None] = lambda: None
+
+    def _dice_of(self, what: object) -> random.Random:
+        return random.Random(f"fault {self._cluster.seed} {what}")
 
     def start(self, done: Callable[[], None]) -> None:
-        self._done = done
-        self._next()
+        plan = self._cluster.plan
+        at_s = 0.0
+        for number in range(1, plan.steps + 1):
+            dice = self._dice_of(number)
+            at_s += dice.expovariate(1 / plan.fault_every_s)
+            if plan.only is None or number in plan.only:
+                self._cluster.loop.call_later(at_s, self._inject, number, dice, context=WORLD)
+        # Not at once: the last faults must come to their end, or to what they lead to.
+        rest_s = self._dice_of("the last").uniform(2.0, LAST_S)
+        self._cluster.loop.call_later(at_s + rest_s, done, context=WORLD)
 
-    def _next(self) -> None:
-        wait_s = self._dice.expovariate(1 / self._cluster.plan.fault_every_s)
-        self._cluster.loop.call_later(wait_s, self._inject, context=WORLD)
-
-    def _inject(self) -> None:
-        if self._left == 0:
-            # Not at once: the last faults must come to their end, or to what they lead to.
-            self._cluster.loop.call_later(self._dice.uniform(2.0, LAST_S), self._done, context=WORLD)
-            return
-        self._left -= 1
-        kind = self._dice.choice(self._cluster.plan.faults)
+    def _inject(self, number: int, dice: random.Random) -> None:
+        self._dice = dice
+        kind = dice.choice(self._cluster.plan.faults)
         what = KINDS[kind](self)
         self.injected.append(Fault(at_s=self._cluster.loop.time(), what=f"{kind} {what}".strip()))
-        self._cluster.note("fault", kind, what)
-        self._next()
+        self._cluster.note("fault", number, kind, what)
 
     def _later(self, delay_s: float, act: Callable[..., None], *args: Any) -> None:
         """A part of a fault that comes later, unless all is healed by then."""
@@ -62,11 +65,12 @@ class Faults:
     # --- whom --------------------------------------------------------------------------------------------------------
 
     def _any(self) -> SimulatedNode:
-        """The leader as often as the others together."""
+        """The leader as often as the others together. Draws the same whoever leads."""
+        a_leader, which, name = self._dice.random() < 0.5, self._dice.random(), self._dice.choice(self._cluster.members)
         leaders = [node for node in self._cluster.nodes.values() if node.leads]
-        if leaders and self._dice.random() < 0.5:
-            return self._dice.choice(leaders)
-        return self._cluster.nodes[self._dice.choice(self._cluster.members)]
+        if leaders and a_leader:
+            return leaders[int(which * len(leaders))]
+        return self._cluster.nodes[name]
 
     def _links(self, apart: Callable[[str, str], bool]) -> set[Link]:
         members = self._cluster.members
@@ -137,7 +141,7 @@ class Faults:
         return f"{node.name} {'deaf' if deaf else 'dumb'} {seconds}s"
 
     def reset(self) -> str:
-        self._cluster.network.lose_one()
+        self._cluster.network.lose_one(self._dice)
         return ""
 
     def slow_disk(self) -> str:

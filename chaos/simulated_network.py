@@ -133,10 +133,10 @@ class Network:
 
     # --- faults ------------------------------------------------------------------------------------------------------
 
-    def lose_one(self) -> None:
+    def lose_one(self, dice: random.Random) -> None:
         """Some connection breaks."""
         if self.connections:
-            self._lose(self.connections[self._dice.choice(sorted(self.connections))])
+            self._lose(self.connections[dice.choice(sorted(self.connections))])
 
     def _lose(self, connection: Connection) -> None:
         """It carries nothing any more; its ends notice sooner or later."""

@@ -44,7 +44,6 @@ class World(Protocol):
     network: Network
     truth: TruthLog
     witness: Witness
-    fault_dice: random.Random
 
     @property
     def healing(self) -> bool: ...
@@ -138,6 +137,8 @@ class SimulatedNode:
         if not self.life or self.log is None:
             return
         self._world.note("crash", self.name, why)
+        if away_s is None:
+            away_s = self._draw_away_s()
         self.life = 0
         for process in (self.worker, self.log.process):
             process.alive = False
@@ -148,11 +149,12 @@ class SimulatedNode:
         for caller in list(self._callers):
             if not caller.done():
                 caller.set_exception(NodeGone(definite=False))
-        if away_s is None and self._world.healing:
-            away_s = RESTART_S
-        elif away_s is None:
-            away_s = min(self._world.fault_dice.expovariate(1 / self._world.plan.away_s), AWAY_S_MAX)
         self._world.loop.call_later(away_s, self.boot, context=WORLD)
+
+    def _draw_away_s(self) -> float:
+        if self._world.healing:
+            return RESTART_S
+        return min(self._dice("away").expovariate(1 / self._world.plan.away_s), AWAY_S_MAX)
 
     def leave(self) -> None:
         """SIGTERM: drain, then end, then come back."""

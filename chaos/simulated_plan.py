@@ -41,6 +41,8 @@ class Plan:
     """Part of the attempts that fail."""
     faults: tuple[str, ...]
     """The kinds of faults that this run has."""
+    only: frozenset[int] | None = None
+    """Numbers of the faults that are injected, of 1 to `steps`; None: all."""
 
     @classmethod
     def draw(cls, seed: int, *, nodes: int, steps: int, faults: tuple[str, ...]) -> Plan:

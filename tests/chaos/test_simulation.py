@@ -92,7 +92,7 @@ def test_acknowledgements_that_leave_before_the_commit_are_caught(monkeypatch: p
     assert "broken" in {violation.promise for violation in verdict.violations}
 
 
-TOKEN_SEEDS = (212,)
+TOKEN_SEEDS = (17,)
 """Seeds that failed without the guard when they were picked (1 in 20)."""
 
 
@@ -111,7 +111,7 @@ def test_results_under_old_tokens_are_caught(monkeypatch: pytest.MonkeyPatch, se
     assert "I3" in {violation.promise for violation in verdict.violations}
 
 
-LEASE_SEEDS = (8,)
+LEASE_SEEDS = (15,)
 """Seeds that failed without the guard when they were picked; after a change of the draws, pick others (1 in 14)."""
 
 
