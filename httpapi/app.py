@@ -32,6 +32,6 @@ def build_app(
     app.add_routes(JobRoutes(scheduler).table())
     app.add_routes(RunRoutes(scheduler).table())
     app.add_routes(LogRoutes(scheduler, node=node).table())
-    app.add_routes(ClusterRoutes(scheduler).table())
+    app.add_routes(ClusterRoutes(scheduler, node=node).table())
     app.on_response_prepare.append(harden)
     return app

@@ -144,6 +144,10 @@ class Client:
     async def cluster(self, *, consistency: Consistency | None = None) -> Json:
         return await self._json("GET", "/v1/cluster", query=_query(consistency=consistency))
 
+    async def transfer_leadership(self, *, to: str | None = None) -> Json:
+        """Hand the leadership to that node, or to the one that has most of the log; answers the leader after it."""
+        return await self._json("POST", "/v1/cluster:transfer", body={} if to is None else {"to": to})
+
     async def preview(
         self,
         *,

@@ -293,6 +293,12 @@ class Scheduler(Protocol):
 
     async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView: ...
 
+    async def transfer_leadership(self, *, to: str | None = None) -> str:
+        """Hand the leadership from THIS node to `to`, or to the member that has most of the log. Answers who leads
+        then; naming the node that leads already changes nothing. Unavailable when another node leads, or when nobody
+        could take over: then this node goes on."""
+        ...
+
     async def preview(
         self,
         *,

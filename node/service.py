@@ -14,6 +14,8 @@ from node.freshness import QuorumProbe
 from node.interface import (
     ClusterView,
     Consistency,
+    FieldError,
+    Invalid,
     JobCreated,
     JobDraft,
     NodeView,
@@ -30,6 +32,7 @@ from node.runlogs import RunLogs
 from node.schedule import ScheduleSpec
 from node.skew import ClockSkews
 from node.writes import Writes
+from raftlog.errors import LogError
 from raftlog.interface import Log, LogStatus
 from statemachine.reader import StateReader
 from statemachine.records import Session
@@ -118,6 +121,21 @@ class Service(Reads):
             tzdata=self._identity.tzdata,
             nodes=[replace(node, applied_index=read.applied_index) if node.node == own else node for node in nodes],
         )
+
+    async def transfer_leadership(self, *, to: str | None = None) -> str:
+        members, own = self._log.status.members, self._identity.node
+        if to is not None and to not in members:
+            message = f"is no member of this cluster; its members are {', '.join(members)}"
+            raise Invalid(f"Node {to!r} {message}.", errors=[FieldError(path="to", message=message)])
+        if self._log.status.leader != own:
+            raise Unavailable(f"Node {self._log.status.leader} leads, not this one. Nothing was changed.")
+        try:
+            moved = to == own or await self._log.transfer_leadership(to)
+        except LogError as error:
+            raise Unavailable from error
+        if not moved:
+            raise Unavailable("No other node could take over in time; this one goes on leading.")
+        return self._log.status.leader or ""
 
     async def preview(
         self,

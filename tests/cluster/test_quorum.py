@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 
 from bench.api import Api
 from bench.local_cluster import LocalCluster
-from tests.cluster.conditions import create, leader_of, runs_of, until
+from tests.cluster.conditions import api_time, create, leader_of, runs_of, until
 
 
 async def test_a_minority_acknowledges_nothing_and_recovers(cluster: LocalCluster, api: Api) -> None:
@@ -75,3 +76,24 @@ async def test_an_idle_cluster_keeps_its_leader(cluster: LocalCluster, api: Api)
         return time.monotonic() > deadline
 
     await until("eight quiet seconds", changed, 15)
+
+
+async def test_the_leadership_goes_where_an_operator_wants_it_without_a_gap(cluster: LocalCluster, api: Api) -> None:
+    """Asked of a node that is neither the leader nor the one to lead, while a job ticks every second."""
+    leader = await leader_of(api)
+    wanted, asked = (name for name in sorted(cluster.places) if name != leader)
+    job = await create(api, "beat", schedule="@every 1s", target={"type": "noop"})
+    await until("a first run", lambda: runs_of(api, job["job_id"], "&state=succeeded"), 10)
+    status, answer = await api.once("POST", "/v1/cluster:transfer", node=asked, json={"to": wanted})
+    assert (status, answer) == (200, {"leader": wanted})
+    assert await leader_of(api, other_than=leader) == wanted
+    handed = api_time(time.time())
+
+    async def later_runs() -> bool:
+        return sum(run["due_at"] > handed for run in await runs_of(api, job["job_id"])) >= 3
+
+    await until("ticks after the handing over", later_runs, 15)
+    runs = [run for run in await runs_of(api, job["job_id"]) if run["state"] != "claimed"]
+    assert {run["state"] for run in runs} == {"succeeded"}
+    dues_s = sorted(datetime.fromisoformat(run["due_at"]).timestamp() for run in runs)
+    assert dues_s == [dues_s[0] + number for number in range(len(dues_s))], "a tick is missing or doubled"

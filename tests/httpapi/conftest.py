@@ -6,15 +6,17 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from httpapi.app import build_app
 from node.composition import Surroundings, compose
 from node.config import NodeConfig
-from node.interface import Scheduler
+from node.interface import Attempt, AttemptOutcome, HttpTarget, JobDraft, Run, Scheduler
 from node.runlogs import RunLogs
 from node.service import Identity
 from statemachine.reader import StateReader
@@ -81,3 +83,36 @@ def _service(directory: Path, stack: AsyncExitStack) -> Scheduler:
     identity = Identity(node="n1", cluster_id="c1d2", raft_addresses={"n1": "127.0.0.1:7101"}, tzdata="2026f")
     config = NodeConfig(node="n1", http="127.0.0.1:8101", raft="127.0.0.1:7101")
     return compose(config, around, identity, version="0.1.0").service
+
+
+@dataclass
+class Pair:
+    """Two nodes that know the same runs; each keeps only its own logs."""
+
+    twins: dict[str, Twin]
+    clients: dict[str, TestClient]
+
+    async def run_on(self, node: str) -> Run:
+        draft = JobDraft(name="a", schedule="@every 5s", target=HttpTarget(url="https://a.example"))
+        for twin in self.twins.values():
+            job_id = (await twin.create_job(draft)).job_id
+            run = twin.fire(job_id, NOW_MS)
+        attempt = Attempt(attempt=1, node=node, outcome=AttemptOutcome.SUCCEEDED, status=200)
+        run = msgspec.structs.replace(run, node=node, attempts=(attempt,))
+        for twin in self.twins.values():
+            twin.put_run(run)
+        return run
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    twins = {node: Twin(node=node) for node in ("n1", "n2")}
+    servers = {node: TestServer(build_app(twin, node=node)) for node, twin in twins.items()}
+    for server in servers.values():
+        await server.start_server()
+    for twin in twins.values():
+        twin.addresses = {node: f"127.0.0.1:{server.port}" for node, server in servers.items()}
+    clients = {node: TestClient(server) for node, server in servers.items()}
+    yield Pair(twins=twins, clients=clients)
+    for client in clients.values():
+        await client.close()

@@ -3,50 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import msgspec
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import TestServer
 
-from httpapi.app import build_app
-from node.interface import Attempt, AttemptOutcome, HttpTarget, JobDraft, Run, RunLog
-from tests.httpapi.twin import NOW_MS, Twin
-
-
-@dataclass
-class Pair:
-    """Two nodes that know the same runs; each keeps only its own logs."""
-
-    twins: dict[str, Twin]
-    clients: dict[str, TestClient]
-
-    async def run_on(self, node: str) -> Run:
-        draft = JobDraft(name="a", schedule="@every 5s", target=HttpTarget(url="https://a.example"))
-        for twin in self.twins.values():
-            job_id = (await twin.create_job(draft)).job_id
-            run = twin.fire(job_id, NOW_MS)
-        attempt = Attempt(attempt=1, node=node, outcome=AttemptOutcome.SUCCEEDED, status=200)
-        run = msgspec.structs.replace(run, node=node, attempts=(attempt,))
-        for twin in self.twins.values():
-            twin.put_run(run)
-        return run
-
-
-@pytest.fixture
-async def pair() -> AsyncIterator[Pair]:
-    twins = {node: Twin(node=node) for node in ("n1", "n2")}
-    servers = {node: TestServer(build_app(twin, node=node)) for node, twin in twins.items()}
-    for server in servers.values():
-        await server.start_server()
-    for twin in twins.values():
-        twin.addresses = {node: f"127.0.0.1:{server.port}" for node, server in servers.items()}
-    clients = {node: TestClient(server) for node, server in servers.items()}
-    yield Pair(twins=twins, clients=clients)
-    for client in clients.values():
-        await client.close()
+from node.interface import RunLog
+from tests.httpapi.conftest import Pair
 
 
 @pytest.mark.parametrize("asked", ["n1", "n2"])
@@ -109,7 +73,7 @@ async def test_a_node_that_does_not_answer_is_named(pair: Pair) -> None:
 
 
 async def test_an_endless_answer_of_a_node_is_cut_off(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("httpapi.routes_log.PEER_BYTES_MAX", 1000)
+    monkeypatch.setattr("httpapi.forwarding.PEER_BYTES_MAX", 1000)
     run = await pair.run_on("n2")
     app = web.Application()
 

@@ -35,6 +35,7 @@ from node.interface import (
     RunLog,
     RunPage,
     RunState,
+    Unavailable,
 )
 from tests.httpapi.twin_checks import (
     check,
@@ -58,6 +59,7 @@ class Twin:
 
     def __init__(self, *, node: str = "n1", now_ms: int = NOW_MS) -> None:
         self.node = node
+        self.leader = node
         self.now_ms = now_ms
         self.stale_s = 0.25
         self.broken: Exception | None = None
@@ -185,13 +187,22 @@ class Twin:
         return ClusterView(
             cluster_id="c1d2",
             node=self.node,
-            leader=self.node,
+            leader=self.leader,
             term=7,
             applied_index=self._index,
             quorum=True,
             tzdata="2026f",
             nodes=[self._node_view(node, address) for node, address in self.addresses.items()],
         )
+
+    async def transfer_leadership(self, *, to: str | None = None) -> str:
+        self._check_alive()
+        if to not in (None, *self.addresses):
+            raise Invalid(errors=[FieldError(path="to", message="is no member of this cluster")])
+        if self.leader != self.node:
+            raise Unavailable
+        self.leader = to or next((node for node in self.addresses if node != self.node), self.node)
+        return self.leader
 
     async def preview(
         self,

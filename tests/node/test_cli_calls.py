@@ -207,6 +207,15 @@ def test_the_cluster_is_shown(horae: Horae) -> None:
     assert text.splitlines()[-1].split()[:3] == ["n1", "leader", "yes"]
 
 
+def test_the_leadership_is_handed_over(horae: Horae, server: Server) -> None:
+    server.twin.addresses["n2"] = "127.0.0.1:8102"
+    assert horae("cluster", "transfer", "n2", "-o", "table").stdout == "node n2 leads\n"
+    assert server.twin.leader == "n2"
+    server.twin.leader = "n1"
+    refused = horae("cluster", "transfer", "n9", exit_code=1)
+    assert "to: is no member" in refused.stderr
+
+
 def test_no_node_exits_with_3(horae: Horae) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         address = f"127.0.0.1:{closed.getsockname()[1]}"

@@ -274,3 +274,17 @@ async def test_a_node_that_does_not_work_yet_is_not_ready(idle: LiveNode) -> Non
     assert "majority" in (idle.service.ready() or "")
     await idle.service.jobs()
     assert "session" in (idle.service.ready() or "")
+
+
+async def test_the_leader_hands_over_or_says_that_it_goes_on(idle: LiveNode) -> None:
+    assert await idle.service.transfer_leadership(to="n1") == "n1"
+    assert idle.log.transfers == [], "naming the leader changes nothing"
+    with pytest.raises(Unavailable, match="goes on leading"):
+        await idle.service.transfer_leadership()
+    assert idle.log.transfers == [0]
+    with pytest.raises(Invalid) as refused:
+        await idle.service.transfer_leadership(to="n9")
+    assert [error.path for error in refused.value.errors] == ["to"]
+    idle.log.cut = log_errors.LogClosed()
+    with pytest.raises(Unavailable):
+        await idle.service.transfer_leadership()
