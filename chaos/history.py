@@ -29,6 +29,8 @@ class Seen:
     jobs: Mapping[str, tuple[str, int]]
     complete: bool = True
     """list: there were no further pages, so what is not in it did not exist."""
+    run: tuple[str, int] | None = None
+    """read_run: its state and token; None: it was not found."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +48,8 @@ class Operation:
     subject: str | None = None
     name: str | None = None
     """create: the job's name."""
+    local: bool = False
+    """A read with consistency=local."""
     next_ms: int | None = None
     """create: the first tick, as it was answered."""
     seen: Seen | None = None
@@ -257,6 +261,8 @@ class Violation:
 
     promise: str
     what: str
+    decided: bool = True
+    """False: the checker gave up; it is not known whether the promise was kept."""
 
     def __str__(self) -> str:
         return f"{self.promise}: {self.what}"

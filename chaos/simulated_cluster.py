@@ -24,6 +24,8 @@ from node.interface import Job, Run
 from statemachine.snapshot import Snapshot
 
 CLIENTS = 2
+READERS = 1
+READ_EVERY_S = 0.3
 FAULTS_S_MAX = 600.0
 LEADER_POLL_S = 0.05
 SPINNING = 20_000
@@ -48,7 +50,7 @@ class SimulatedCluster:
         self.witness = Witness(self.loop.time, self.note)
         self.nodes = {name: SimulatedNode(name, self, root) for name in self.members}
         self.network.stations.update(self.nodes)
-        self.clients = [self._client(number) for number in range(CLIENTS)]
+        self.clients = [self._client(number) for number in range(CLIENTS + READERS)]
         self.faults = Faults(self)
         self._trace = blake2b(digest_size=16)
         self._user = Process("clients")
@@ -75,8 +77,10 @@ class SimulatedCluster:
         for node in self.nodes.values():
             node.boot()
         self._watch()
-        for client in self.clients:
-            work = client.work(self.plan.call_every_s, self.plan.jobs // CLIENTS + 1)
+        jobs = self.plan.jobs // CLIENTS + 1
+        works = [client.work(self.plan.call_every_s, jobs) for client in self.clients[:CLIENTS]]
+        looks = [client.look(READ_EVERY_S) for client in self.clients[CLIENTS:]]
+        for work in (*works, *looks):
             self.loop.call_soon(self.loop.create_task, work, context=self._user.context)
         self.loop.call_later(3.0, self.faults.start, self._heal, context=WORLD)
         try:
@@ -113,7 +117,8 @@ class SimulatedCluster:
         """Everything works again, clients go home, and nothing more goes wrong."""
         self.note("heal")
         self._healed_s = self.loop.time()
-        self._user.alive = False
+        for client in self.clients:
+            client.go_home()
         self.network.mend(set(self.network.cut))
         for node in self.nodes.values():
             node.resume()

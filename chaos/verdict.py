@@ -6,6 +6,13 @@ from collections.abc import Callable, Iterator
 
 from chaos.check_claims import effects_have_claims, tokens_rise
 from chaos.check_lateness import rarely_late
+from chaos.check_reads import (
+    indexes_rise,
+    names_are_registers,
+    one_holder_a_list,
+    runs_stay_known,
+    same_index_same_answer,
+)
 from chaos.check_sessions import deleted_starts_nothing, lapsed_starts_nothing
 from chaos.check_state import (
     leader_soon,
@@ -34,6 +41,11 @@ CHECKERS: tuple[Checker, ...] = (
     lapsed_starts_nothing,
     leader_soon,
     rarely_late,
+    names_are_registers,
+    one_holder_a_list,
+    indexes_rise,
+    same_index_same_answer,
+    runs_stay_known,
 )
 
 

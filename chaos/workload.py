@@ -6,10 +6,25 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from chaos.history import Answer, Operation
-from node.interface import HoraeError, HttpTarget, JobCreated, JobDraft, NoopTarget, OutcomeUnknown, Run, Scheduler
+from chaos.history import Operation, OperationKind, Seen
+from node.interface import (
+    LIST_LIMIT_MAX,
+    Consistency,
+    HoraeError,
+    HttpTarget,
+    JobCreated,
+    JobDraft,
+    JobPage,
+    JobView,
+    NoopTarget,
+    OutcomeUnknown,
+    Read,
+    Run,
+    Scheduler,
+)
 
 PERIODS_S = (1, 2, 3, 5)
 SCRIPTS = ("quick", "quick", "slow", "hang", "failing", "deadly")
@@ -17,6 +32,19 @@ RETRIES_MAX = 4
 ANSWER_S = 8.0
 """How long a client waits for an answer."""
 AGAIN_S = 0.5
+TRY_AGAIN = (429, 503)
+NOT_FOUND = 404
+READS = ("read", "read_run", "list")
+HOW: Mapping[bool, Consistency] = {True: "local", False: "linearizable"}
+LOCAL_READS = 0.3
+LISTS = 0.5
+"""Part of the reads of a client that only reads."""
+CONTESTED_NAMES = 0.2
+"""Part of the jobs that get a name which others want too."""
+CONTESTED_NAMES_MAX = 3
+RUNS_READ_MAX = 5
+"""So many of the last runs that it made does a client look at."""
+FOUND_NOTHING = Seen(applied_index=None, stale_s=0.0, jobs={})
 
 
 class NodeGone(Exception):
@@ -44,13 +72,24 @@ class Client:
         self._now = now
         self._dice = dice
         self._serial = 0
-        self.operations: list[Operation] = []
+        self._under_way: Operation | None = None
+        self._leaving = False
+        self._answered: list[Operation] = []
         self.jobs: list[str] = []
         """Ids of jobs that it knows and has not deleted."""
+        self.runs: list[str] = []
+        """Ids of runs that it made."""
+
+    @property
+    def operations(self) -> list[Operation]:
+        """What it asked and was told; also what it asked and still waits for."""
+        return [*self._answered, *([] if self._under_way is None else [self._under_way])]
 
     async def create(self) -> None:
         draft, key = self.draft(), self._key()
-        await self._repeat("create", lambda scheduler: scheduler.create_job(draft, idempotency_key=key))
+        await self._repeat(
+            "create", lambda scheduler: scheduler.create_job(draft, idempotency_key=key), name=draft.name
+        )
 
     async def delete(self) -> None:
         if self.jobs:
@@ -64,24 +103,65 @@ class Client:
 
     async def read(self) -> None:
         if self.jobs:
-            job_id = self._dice.choice(self.jobs)
-            await self._repeat("read", lambda scheduler: scheduler.job(job_id), subject=job_id)
+            job_id, local = self._dice.choice(self.jobs), self._dice.random() < LOCAL_READS
+            how = HOW[local]
+            await self._repeat(
+                "read", lambda scheduler: scheduler.job(job_id, consistency=how), subject=job_id, local=local
+            )
+
+    async def read_run(self) -> None:
+        if self.runs:
+            run_id = self._dice.choice(self.runs[-RUNS_READ_MAX:])
+            await self._repeat("read_run", lambda scheduler: scheduler.run(run_id), subject=run_id)
+
+    async def list_jobs(self) -> JobPage | None:
+        """None: no answer."""
+        local = self._dice.random() < LOCAL_READS
+        how = HOW[local]
+        page: JobPage | None = await self._repeat(
+            "list", lambda scheduler: scheduler.jobs(limit=LIST_LIMIT_MAX, consistency=how), local=local
+        )
+        return page
 
     async def work(self, every_s: float, jobs: int) -> None:
-        """Until cancelled: first the jobs, then a mix."""
+        """Until it is to go home: first the jobs, then a mix."""
         for _ in range(jobs):
-            await self.create()
-        acts = [self.create, self.delete, self.run_now, self.run_now, self.read, self.read]
-        while True:
-            await asyncio.sleep(self._dice.expovariate(1 / every_s))
+            if not self._leaving:
+                await self.create()
+        acts = [
+            *(self.create, self.create, self.delete, self.run_now, self.run_now),
+            *(self.read, self.read, self.read_run, self.list_jobs),
+        ]
+        while not self._leaving:
             await self._dice.choice(acts)()
+            await asyncio.sleep(self._dice.expovariate(1 / every_s))
+
+    async def look(self, every_s: float) -> None:
+        """Until it is to go home: read what others make and delete."""
+        while not self._leaving:
+            if self._dice.random() < LISTS:
+                page = await self.list_jobs()
+                self.jobs = self.jobs if page is None else [view.job.job_id for view in page.items]
+            else:
+                await self.read()
+            await asyncio.sleep(self._dice.expovariate(1 / every_s))
+
+    def go_home(self) -> None:
+        """Ask nothing more; what is under way is waited for."""
+        self._leaving = True
+
+    def _job_name(self) -> str:
+        """Its own, or one that other clients want too."""
+        if self._dice.random() < CONTESTED_NAMES:
+            return f"contested-{self._dice.randrange(CONTESTED_NAMES_MAX)}"
+        return f"{self._name}-{self._serial}"
 
     def draft(self) -> JobDraft:
         self._serial += 1
         script = self._dice.choice(SCRIPTS)
         noop = self._dice.random() < 0.4
         return JobDraft(
-            name=f"{self._name}-{self._serial}",
+            name=self._job_name(),
             schedule=f"@every {self._dice.choice(PERIODS_S)}s",
             target=NoopTarget() if noop else HttpTarget(url=f"http://sink.example/{script}"),
             timeout_s=4.0,
@@ -98,11 +178,34 @@ class Client:
         self._serial += 1
         return f"{self._name}-key-{self._serial}"
 
-    async def _repeat(self, kind: Any, call: Call, subject: str | None = None) -> None:
-        """The answer of the whole: once a try's fate was unknown, a later refusal says nothing about it."""
-        began_s, unknown = self._now(), False
+    async def _repeat(
+        self,
+        kind: OperationKind,
+        call: Call,
+        subject: str | None = None,
+        name: str | None = None,
+        local: bool = False,
+    ) -> Any:
+        """What was answered in the end, or None. Of the whole: once a try's fate was unknown, a later refusal says
+        nothing about it."""
+        operation = Operation(
+            kind=kind,
+            node="",
+            invoked_s=self._now(),
+            ended_s=float("inf"),
+            answer="info",
+            client=self._name,
+            subject=subject,
+            name=name,
+            local=local,
+        )
+        self._under_way = operation
+        unknown = False
         for _ in range(RETRIES_MAX):
             node = self._dice.choice(self._nodes)
+            # Each try of a read is a read of its own; the others leave nothing behind.
+            invoked_s = self._now() if kind in READS else operation.invoked_s
+            operation = self._under_way = replace(operation, node=node, invoked_s=invoked_s)
             try:
                 async with asyncio.timeout(ANSWER_S):
                     value = await self._reach(node, call)
@@ -112,44 +215,50 @@ class Client:
                 unknown = unknown or not gone.definite
             except HoraeError as error:
                 unknown = unknown or not error.definite
-                if error.status not in (429, 503):
-                    self._record(kind, node, began_s, "info" if unknown else "fail", subject, detail=str(error))
-                    return
+                if error.status not in TRY_AGAIN:
+                    self._refused(operation, error, unknown)
+                    return None
             else:
-                self._record(kind, node, began_s, "ok", **_learned(value, subject))
-                if isinstance(value, JobCreated):
-                    self.jobs.append(value.job_id)
-                return
+                self._succeeded(operation, value)
+                return value
             await asyncio.sleep(AGAIN_S)
-        self._record(kind, node, began_s, "info" if unknown else "fail", subject)
+        self._record(operation, answer="info" if unknown else "fail")
+        return None
 
-    def _record(
-        self,
-        kind: Any,
-        node: str,
-        began_s: float,
-        answer: Answer,
-        subject: str | None = None,
-        next_ms: int | None = None,
-        detail: str = "",
-    ) -> None:
-        self.operations.append(
-            Operation(
-                kind=kind,
-                node=node,
-                invoked_s=began_s,
-                ended_s=self._now(),
-                answer=answer,
-                subject=subject,
-                next_ms=next_ms,
-                detail=detail,
-            )
-        )
+    def _succeeded(self, operation: Operation, value: object) -> None:
+        self._record(operation, answer="ok", **_learned(value))
+        if isinstance(value, JobCreated):
+            self.jobs.append(value.job_id)
+        if isinstance(value, Run):
+            self.runs.append(value.run_id)
+
+    def _refused(self, operation: Operation, error: HoraeError, unknown: bool) -> None:
+        """That there is no such thing is the answer of a read. A local one does not say then how old it is."""
+        if operation.kind in READS and error.status == NOT_FOUND:
+            self._record(operation, answer="ok", seen=None if operation.local else FOUND_NOTHING)
+            return
+        self._record(operation, answer="info" if unknown else "fail", refusal=error.status, detail=str(error))
+
+    def _record(self, operation: Operation, **outcome: Any) -> None:
+        self._answered.append(replace(operation, ended_s=self._now(), **outcome))
+        self._under_way = None
 
 
-def _learned(value: object, subject: str | None) -> Mapping[str, Any]:
-    if isinstance(value, JobCreated):
-        return {"subject": value.job_id, "next_ms": value.next_run_ms}
-    if isinstance(value, Run):
-        return {"subject": value.run_id}
-    return {"subject": subject}
+def _learned(value: object) -> Mapping[str, Any]:
+    match value:
+        case JobCreated():
+            return {"subject": value.job_id, "next_ms": value.next_run_ms}
+        case Run():
+            return {"subject": value.run_id}
+        case JobPage():
+            return {"seen": _seen(value.read, *value.items, complete=value.next_cursor is None)}
+        case (JobView() as view, Read() as read):
+            return {"seen": _seen(read, view)}
+        case (Run() as run, Read() as read):
+            return {"seen": replace(_seen(read), run=(run.state.value, run.token))}
+    return {}
+
+
+def _seen(read: Read, *views: JobView, complete: bool = True) -> Seen:
+    jobs = {view.job.job_id: (view.job.name, view.job.version) for view in views}
+    return Seen(applied_index=read.applied_index, stale_s=read.stale_s, jobs=jobs, complete=complete)
