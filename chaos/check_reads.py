@@ -184,7 +184,7 @@ def indexes_rise(history: History) -> Iterator[Violation]:
         for operation in history.operations
         if operation.seen is not None and operation.seen.applied_index is not None
     )
-    called = sorted(_reads_with_index(history.operations))
+    called = sorted(_reads_with_index(history.operations), key=lambda read: read[:2])
     highest, place = 0, 0
     for since_s, index, operation in called:
         while place < len(answered) and answered[place][0] < since_s:

@@ -91,6 +91,7 @@ GOOD: dict[str, History] = {
     "a second delete": history(create(0, 1), delete(2, 3), delete(4, 5, answer="fail", refusal=404)),
     "a local read as stale as it says": history(create(0, 1), listed(3, 4, seen(stale_s=2.5), local=True)),
     "pages": history(create(0, 1), listed(2, 3, replace(NOTHING, complete=False))),
+    "reads alike": history(read(0, 1, seen(JOB, index=5)), read(0, 1, seen(JOB, index=5)), create(-1, 0)),
     "indexes": history(read(0, 1, seen(JOB, index=5)), read(0.5, 2, seen(JOB, index=4)), create(0, 0.1)),
     "a local index": history(
         listed(0, 1, seen(index=9)), listed(2, 3, seen(index=5, stale_s=1.5), local=True), listed(4, 5, seen(index=9))
