@@ -23,6 +23,9 @@ DutyName = tuple[str, str, int]
 """What is to be done, to which node's session, of which incarnation: one proposal of it at a time."""
 DUTY_AGAIN_AFTER_S = 2.0
 """How long a duty that was proposed waits for its result before it is proposed again."""
+BALANCED_AGAIN_AFTER_S = 2.0
+"""Buckets that are well distributed are looked at again after so long, should the word of a move be lost: to read all
+of them a few times a second was most of what an idle leader did."""
 
 
 class DutiesView(Protocol):
@@ -71,11 +74,15 @@ class LeaderDuties:
         self._sightings: dict[str, _Sighting] = {}
         self._last_step_s: float | None = None
         self._proposed: dict[DutyName, float] = {}
+        self._balanced_among: Sequence[str] | None = None
+        """The nodes among which the buckets were found well distributed; None: nobody has looked since they moved."""
+        self._balanced_until_s = 0.0
 
     def stand_down(self) -> None:
         """This node does not lead: what it saw is worth nothing when it leads again."""
         self._sightings.clear()
         self._proposed.clear()
+        self.buckets_moved()
         self._last_step_s = None
 
     def step(self, now_s: float, now_ms: int, view: DutiesView, results: Sequence[DutyDone] = ()) -> list[Duty]:
@@ -98,6 +105,10 @@ class LeaderDuties:
             seen = self._sightings.get(session.node)
             if seen is None or (seen.incarnation, seen.renewal) != (session.incarnation, session.renewal):
                 self._sightings[session.node] = _Sighting(session.incarnation, session.renewal, now_s)
+
+    def buckets_moved(self) -> None:
+        """Buckets have changed hands: how they are distributed is to be looked at."""
+        self._balanced_among = None
 
     def silent_s(self, now_s: float, node: str) -> float:
         """How long this leader has watched the node without a renewal."""
@@ -125,8 +136,11 @@ class LeaderDuties:
             for session in live
             if not session.draining and self.silent_s(now_s, session.node) < self._settings.suspect_after_s
         ]
+        if nodes == self._balanced_among and now_s < self._balanced_until_s:
+            return []
         moves = plan_moves(view.bucket_owners(), nodes)
         if not moves:
+            self._balanced_among, self._balanced_until_s = nodes, now_s + BALANCED_AGAIN_AFTER_S
             return []
         return [Duty(name=("assign", "", 0), command=AssignBuckets(now_ms=now_ms, moves=moves))]
 

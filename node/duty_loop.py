@@ -41,6 +41,10 @@ class DutyLoop:
         """A new leader begins at once."""
         self._wakeup.wake()
 
+    def on_buckets_moved(self) -> None:
+        """Buckets have changed hands; nothing is urgent about it."""
+        self._duties.buckets_moved()
+
     async def run(self) -> None:
         """Until cancelled."""
         while True:

@@ -192,6 +192,7 @@ class Runtime:
                 self._on_renewed(event.node)
             case BucketsMoved():
                 self._ticks.on_event(Moved())
+                self._duties.on_buckets_moved()
             case DueChanged():
                 self._ticks.on_event(Appeared(at_ms=event.at_ms))
             case _:

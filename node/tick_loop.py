@@ -17,7 +17,7 @@ from raftlog.interface import Lane, Log
 from statemachine.codec import decode_reply, encode_command
 from statemachine.commands import Fire, FireReply, Release
 
-OWNED_AGAIN_AFTER_S = 1.0
+OWNED_AGAIN_AFTER_S = 5.0
 """How often the buckets of this node are read again, in case the event of their move was lost."""
 
 logger = logging.getLogger(__name__)

@@ -198,8 +198,12 @@ class Snapshot:
     def buckets(self) -> list[BucketOwner]:
         """The owner of every bucket, by bucket."""
         owners = [NOBODY] * BUCKETS
-        for key, value in self._under(self._tables.buckets, b""):
-            owners[U16.unpack(key)[0]] = decode_bucket(value)
+        decoded: dict[bytes, BucketOwner] = {}
+        for key, value in self._transaction.cursor(db=self._tables.buckets):
+            owner = decoded.get(value)
+            if owner is None:
+                owner = decoded[value] = decode_bucket(value)
+            owners[U16.unpack(key)[0]] = owner
         return owners
 
     def counters(self) -> Counters:

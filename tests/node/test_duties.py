@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from node.config import ClusterSettings
-from node.duties import DUTY_AGAIN_AFTER_S, Duty, DutyDone, LeaderDuties
+from node.duties import BALANCED_AGAIN_AFTER_S, DUTY_AGAIN_AFTER_S, Duty, DutyDone, LeaderDuties
 from statemachine.commands import AssignBuckets, ExpireSession
 from statemachine.records import BucketOwner, Session
 
@@ -42,11 +42,14 @@ class Cluster:
     nodes: dict[str, Session] = field(default_factory=dict)
     owners: list[BucketOwner] = field(default_factory=list)
     ended: list[tuple[str, int]] = field(default_factory=list)
+    looks: int = 0
+    """How often all buckets were read."""
 
     def sessions(self) -> list[Session]:
         return list(self.nodes.values())
 
     def bucket_owners(self) -> list[BucketOwner]:
+        self.looks += 1
         return self.owners
 
     def ended_sessions(self) -> list[tuple[str, int]]:
@@ -81,6 +84,21 @@ def watch(
 
 def test_a_healthy_balanced_cluster_needs_nothing(cluster: Cluster) -> None:
     assert watch(LeaderDuties(CLUSTER), cluster, from_s=0, until_s=30, renewing=("n1", "n2", "n3")) == []
+    assert cluster.looks <= 1 + 30 / BALANCED_AGAIN_AFTER_S, "all buckets are read when they moved, or now and then"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_buckets_that_others_moved_are_given_back(cluster: Cluster, told: bool) -> None:
+    """By a deposed leader's last order, say: at once if the word of it came, and soon if it was lost."""
+    duties = LeaderDuties(CLUSTER)
+    everybody = ("n1", "n2", "n3")
+    watch(duties, cluster, from_s=0, until_s=0, renewing=everybody)
+    cluster.owners[1] = BucketOwner(node="n1", epoch=2)
+    if told:
+        duties.buckets_moved()
+    moved_s, move = watch(duties, cluster, from_s=STEP_S, until_s=3, renewing=everybody)[0]
+    assert isinstance(move.command, AssignBuckets)
+    assert moved_s == (STEP_S if told else BALANCED_AGAIN_AFTER_S)
 
 
 def test_a_silent_node_loses_its_buckets_when_suspect_and_its_claims_after_the_ttl(cluster: Cluster) -> None:

@@ -10,12 +10,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from node import duties
 from node.admission import admit
 from node.interface import AttemptOutcome, HttpTarget, JobDraft, NoopTarget, NotFound, RunState
 from node.work import rfc3339
 from raftlog.errors import LogClosed, OutcomeUnknown
 from statemachine.codec import decode_command, encode_command
-from statemachine.commands import ExpireSession, Finish, Fire, PutJob, RenewSession
+from statemachine.commands import AssignBuckets, BucketMove, ExpireSession, Finish, Fire, PutJob, RenewSession
 from statemachine.records import FINAL_STATES
 from tests.node.conftest import LiveNode
 
@@ -182,6 +183,27 @@ async def test_claims_whose_events_were_lost_are_found_in_the_state(live: LiveNo
     created = await live.service.create_job(JobDraft(name="a", schedule="@every 1h", target=NoopTarget()))
     run = await live.service.run_now(created.job_id)
     assert (await live.wait_for_run(run, RunState.SUCCEEDED)).attempt == 1
+
+
+async def test_a_leader_hears_that_buckets_moved(monkeypatch: pytest.MonkeyPatch, live: LiveNode) -> None:
+    """It does not have to look for it."""
+    monkeypatch.setattr(duties, "BALANCED_AGAIN_AFTER_S", 1e9)
+
+    def given() -> bool | None:
+        with live.snapshot() as snapshot:
+            return {owner.node for owner in snapshot.buckets()} == {"n1"} or None
+
+    def renewed() -> bool | None:
+        with live.snapshot() as snapshot:
+            session = snapshot.session("n1")
+        return (session is not None and session.renewal > 0) or None
+
+    await live.wait_until(given)
+    await live.wait_until(renewed)  # by then the leader has seen several times that all is well
+    take = AssignBuckets(now_ms=live.clock.wall_ms(), moves=(BucketMove(bucket=0, expected_epoch=1, node=None),))
+    live.log.apply([encode_command(take)])
+    assert given() is None
+    await live.wait_until(given)
 
 
 async def test_lost_answers_make_no_second_run(live: LiveNode) -> None:
