@@ -14,6 +14,7 @@ from statemachine import commands as c
 from statemachine.attempts import finish, start, withdraw
 from statemachine.buckets import assign_buckets
 from statemachine.codec import Undecodable, decode_command, encode_reply
+from statemachine.copying import StateCopy, clear_tables, write_chunk
 from statemachine.dedupe import Proposal, keep_result, kept_result, refusal_of
 from statemachine.fire import fire
 from statemachine.handout import hand_out
@@ -21,7 +22,7 @@ from statemachine.jobs import delete_job, put_job
 from statemachine.keys import U64
 from statemachine.release import release, run_now
 from statemachine.sessions import expire_session, open_session, renew_session
-from statemachine.tables import APPLIED_KEY, Tables, create_tables, read_applied_index
+from statemachine.tables import APPLIED_KEY, Tables, create_state, read_applied_index
 from statemachine.work import NO_TIME, Event, Work
 
 _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
@@ -52,37 +53,62 @@ class Machine:
 
     def __init__(self, environment: Any) -> None:
         """Open or create the tables; must not be called inside a write transaction of the environment."""
-        self._tables = create_tables(environment)
+        self._environment = environment
+        self._state = create_state(environment)
 
-    @property
-    def tables(self) -> Tables:
-        return self._tables
+    def tables(self, transaction: Any) -> Tables:
+        """The tables that count in this transaction."""
+        return self._state.tables(transaction)
 
     def applied_index(self, transaction: Any) -> int:
         """The index that the state in this transaction stands at; 0 for an empty store."""
-        return read_applied_index(transaction, self._tables)
+        return read_applied_index(transaction, self.tables(transaction))
 
     def apply(self, transaction: Any, *, index: int, proposal: Proposal | None) -> Applied:
         """Apply the entry at `index`, the one after the last. None is an entry without commands."""
-        assert index == self.applied_index(transaction) + 1, "entries are applied in order, each once"
-        applied = Applied(()) if proposal is None else self._apply_once(transaction, proposal)
-        transaction.put(APPLIED_KEY, U64.pack(index), db=self._tables.meta)
+        tables = self.tables(transaction)
+        assert index == read_applied_index(transaction, tables) + 1, "entries are applied in order, each once"
+        applied = Applied(()) if proposal is None else _apply_once(transaction, tables, proposal)
+        transaction.put(APPLIED_KEY, U64.pack(index), db=tables.meta)
         return applied
 
-    def _apply_once(self, transaction: Any, proposal: Proposal) -> Applied:
-        code = refusal_of(transaction, self._tables, proposal)
-        if code is not None:
-            return Applied([encode_reply(c.PlainReply(code=code))] * len(proposal.commands))
-        kept = kept_result(transaction, self._tables, proposal)
-        if kept is not None:
-            return Applied(kept)
-        work = Work(transaction, self._tables)
-        replies = [encode_reply(_execute(work, data)) for data in proposal.commands]
-        if work.now_ms != NO_TIME:
-            hand_out(work)
-        work.flush()
-        keep_result(transaction, self._tables, proposal, replies)
-        return Applied(replies, work.events)
+    # Copies of the whole state, from one node to another.
+
+    def copy_state(self) -> StateCopy:
+        """The state as it is committed now, for reading while it goes on changing. To be closed."""
+        return StateCopy(self._environment, self._state)
+
+    def receive(self, transaction: Any, chunk: bytes) -> bool:
+        """Write the next chunk of another node's copy beside the state; False if it is none, or not the next."""
+        return write_chunk(transaction, self._state.beside(transaction), chunk)
+
+    def install(self, transaction: Any, *, index: int) -> bool:
+        """What was received becomes the state; False, and nothing is changed, if it does not stand at this index."""
+        if read_applied_index(transaction, self._state.beside(transaction)) != index:
+            return False
+        self._state.flip(transaction)
+        return True
+
+    def discard(self, transaction: Any) -> bool:
+        """Drop a part of what is beside the state: a copy half received, or the state before the last one. Whether
+        nothing is left of it."""
+        return clear_tables(transaction, self._state.beside(transaction))
+
+
+def _apply_once(transaction: Any, tables: Tables, proposal: Proposal) -> Applied:
+    code = refusal_of(transaction, tables, proposal)
+    if code is not None:
+        return Applied([encode_reply(c.PlainReply(code=code))] * len(proposal.commands))
+    kept = kept_result(transaction, tables, proposal)
+    if kept is not None:
+        return Applied(kept)
+    work = Work(transaction, tables)
+    replies = [encode_reply(_execute(work, data)) for data in proposal.commands]
+    if work.now_ms != NO_TIME:
+        hand_out(work)
+    work.flush()
+    keep_result(transaction, tables, proposal, replies)
+    return Applied(replies, work.events)
 
 
 def _execute(work: Work, data: bytes) -> c.Reply:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import lmdb
 
 from statemachine.snapshot import Snapshot
-from statemachine.tables import Tables, generation_of, open_environment, open_meta, open_tables
+from statemachine.tables import open_environment, open_state
 
 
 class StateMissing(Exception):
@@ -36,26 +36,16 @@ class StateReader:
         self._owned = not isinstance(source, lmdb.Environment)
         try:
             self._environment = open_environment(source, readonly=True) if self._owned else source
-            self._meta = open_meta(self._environment)
+            self._state = open_state(self._environment)
         except lmdb.Error as error:
             raise StateMissing(f"no state in {source}") from error
-        self._tables: dict[int, Tables] = {}
-        with self.snapshot():
-            pass  # opens the tables now: later, a write transaction may be in the way
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """A view of what is committed now. The generation is read inside the transaction that reads the rest: one that
-        began before a flip must not see the tables of after it."""
-        tables = None
-        while tables is None:
-            with self._environment.begin() as transaction:
-                generation = generation_of(transaction, self._meta)
-                tables = self._tables.get(generation)
-                if tables is not None:
-                    yield Snapshot(transaction, tables)
-            if tables is None:
-                self._tables = {generation: open_tables(self._environment, generation)}
+        """A view of what is committed now. Which generation counts is read inside the transaction that reads the rest:
+        it may be exchanged for another node's at any moment."""
+        with self._environment.begin() as transaction:
+            yield Snapshot(transaction, self._state.tables(transaction))
 
     def space(self) -> Space:
         """How full the environment is, the log's part too."""

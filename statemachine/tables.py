@@ -1,13 +1,15 @@
 """The named databases of the state, and how to open them: the one place that knows the layout inside LMDB.
 
-The tables live under a generation (`state/<generation>/<table>`); `state/meta` says which one counts. That is for
-snapshots from another node, when there are any: written into a new generation, they become the state by one write.
+The tables live under a generation: `state/meta` says which one counts. There are two slots for them, the even one and
+the odd one, and both always exist: the generation that counts is in one; in the other a copy of another node's state is
+received, which becomes the state by one write (`flip`). So the handles of a reader in another process stay good through
+any number of copies.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import lmdb
 
@@ -17,7 +19,7 @@ from statemachine.records import FORMAT_VERSION
 MAP_SIZE_BYTES = 64 * 1024**3
 """The same in every process that opens the environment; the file is sparse and grows as it is used."""
 DATABASES_MAX = 64
-"""Two generations of the state at once, the log's tables, and room for more."""
+"""Both slots of the state, the log's tables, and room for more."""
 READERS_MAX = 512
 
 FIRST_GENERATION = 1
@@ -71,30 +73,46 @@ def open_environment(path: Any, *, readonly: bool = False) -> Any:
     )
 
 
-def create_tables(environment: Any) -> Tables:
-    """Open or create the state of the current generation. Not inside a write transaction: it makes its own."""
+class State(NamedTuple):
+    """The handles of everything; which tables count depends on the transaction that reads them."""
+
+    meta: Any
+    slots: tuple[Tables, Tables]
+    """By the parity of the generation."""
+
+    def generation(self, transaction: Any) -> int:
+        """The generation that counts, as of this transaction."""
+        return int(U64.unpack(transaction.get(_GENERATION, db=self.meta))[0])
+
+    def tables(self, transaction: Any) -> Tables:
+        """The tables that count, as of this transaction: one that began before a flip must not see those of after
+        it."""
+        return self.slots[self.generation(transaction) % 2]
+
+    def beside(self, transaction: Any) -> Tables:
+        """The tables of the other slot: those of the next generation, or what is left of the last one."""
+        return self.slots[(self.generation(transaction) + 1) % 2]
+
+    def flip(self, transaction: Any) -> None:
+        """Make the tables of the other slot the state."""
+        transaction.put(_GENERATION, U64.pack(self.generation(transaction) + 1), db=self.meta)
+
+
+def create_state(environment: Any) -> State:
+    """Open or create everything. Not inside a write transaction: it makes its own."""
     with environment.begin(write=True) as transaction:
         meta = environment.open_db(_META, txn=transaction)
         if transaction.get(_GENERATION, db=meta) is None:
             transaction.put(_FORMAT, U64.pack(FORMAT_VERSION), db=meta)
             transaction.put(_GENERATION, U64.pack(FIRST_GENERATION), db=meta)
         assert transaction.get(_FORMAT, db=meta) == U64.pack(FORMAT_VERSION), "the state has another format"
-        return _open(environment, transaction, generation_of(transaction, meta), create=True)
+        return State(meta, _open_slots(environment, transaction, create=True))
 
 
-def open_meta(environment: Any) -> Any:
-    """The handle of `state/meta`; raises lmdb.NotFoundError before the first start of the writer."""
-    return environment.open_db(_META, create=False)
-
-
-def open_tables(environment: Any, generation: int) -> Tables:
-    """The tables of a generation that exists."""
-    return _open(environment, None, generation, create=False)
-
-
-def generation_of(transaction: Any, meta: Any) -> int:
-    """The generation that counts, as of this transaction."""
-    return int(U64.unpack(transaction.get(_GENERATION, db=meta))[0])
+def open_state(environment: Any) -> State:
+    """Everything as its writer has made it; raises lmdb.NotFoundError before the writer's first start."""
+    meta = environment.open_db(_META, create=False)
+    return State(meta, _open_slots(environment, None, create=False))
 
 
 def read_applied_index(transaction: Any, tables: Tables) -> int:
@@ -103,10 +121,14 @@ def read_applied_index(transaction: Any, tables: Tables) -> int:
     return 0 if value is None else int(U64.unpack(value)[0])
 
 
-def _open(environment: Any, transaction: Any, generation: int, *, create: bool) -> Tables:
-    return Tables(
-        **{
-            name: environment.open_db(f"state/{generation:08d}/{name}".encode(), txn=transaction, create=create)
-            for name in TABLE_NAMES
-        }
+def _open_slots(environment: Any, transaction: Any, *, create: bool) -> tuple[Tables, Tables]:
+    even, odd = (
+        Tables(
+            **{
+                name: environment.open_db(f"state/{slot:08d}/{name}".encode(), txn=transaction, create=create)
+                for name in TABLE_NAMES
+            }
+        )
+        for slot in (FIRST_GENERATION + 1, FIRST_GENERATION)
     )
+    return even, odd

@@ -107,7 +107,7 @@ class Driver:
     def table(self, name: str) -> dict[bytes, bytes]:
         """A whole table, as bytes."""
         with self.environment.begin() as transaction:
-            return dict(transaction.cursor(db=getattr(self.machine.tables, name)))
+            return dict(transaction.cursor(db=getattr(self.machine.tables(transaction), name)))
 
     # --- the usual beginnings
 

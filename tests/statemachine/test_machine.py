@@ -75,16 +75,16 @@ def test_the_digest_sees_every_table(driver: Driver) -> None:
     digests = {driver.digest()}
     for name in TABLE_NAMES:
         with driver.environment.begin(write=True) as transaction:
-            transaction.put(b"k", b"v", db=getattr(driver.machine.tables, name))
+            transaction.put(b"k", b"v", db=getattr(driver.machine.tables(transaction), name))
         digests.add(driver.digest())
     assert len(digests) == len(TABLE_NAMES) + 1
 
 
 def test_the_digest_keeps_keys_and_values_apart(driver: Driver) -> None:
-    table = driver.machine.tables.rotation
     digests = set()
     for key, value in ((b"ab", b"c"), (b"a", b"bc")):
         with driver.environment.begin(write=True) as transaction:
+            table = driver.machine.tables(transaction).rotation
             transaction.drop(table, delete=False)
             transaction.put(key, value, db=table)
         digests.add(driver.digest())
@@ -152,13 +152,13 @@ def test_a_broken_invariant_stops_the_machine(owned: Driver) -> None:
     owned.put("A")
     owned.apply(fire(tick(NOW_MS + 1000)))
     with owned.environment.begin(write=True) as transaction:
-        transaction.drop(owned.machine.tables.runs, delete=False)
+        transaction.drop(owned.machine.tables(transaction).runs, delete=False)
     with pytest.raises(AssertionError):
         owned.apply(ExpireSession(now_ms=NOW_MS, node="n1", incarnation=1, renewal=0))
 
 
 def test_a_record_of_another_format_stops_it_too(owned: Driver) -> None:
     with owned.environment.begin(write=True) as transaction:
-        transaction.put(b"A", b"\x09" + encode(a_job())[1:], db=owned.machine.tables.jobs)
+        transaction.put(b"A", b"\x09" + encode(a_job())[1:], db=owned.machine.tables(transaction).jobs)
     with pytest.raises(ValueError, match="format version 09"):
         owned.apply(fire(tick(NOW_MS + 1000)))

@@ -300,7 +300,7 @@ def test_counters_follow_what_happens(many_runs: Driver) -> None:
 def test_a_snapshot_may_look_into_an_open_transaction(driver: Driver) -> None:
     with driver.environment.begin(write=True) as transaction:
         driver.machine.apply(transaction, index=1, proposal=None)
-        assert Snapshot(transaction, driver.machine.tables).applied_index() == 1
+        assert Snapshot(transaction, driver.machine.tables(transaction)).applied_index() == 1
 
 
 def test_names_longer_than_an_lmdb_key_are_listed(driver: Driver) -> None:
