@@ -25,7 +25,7 @@ def build_app(
     """The API over `scheduler`. `node` is this node's id (so that it never asks itself for a log), `address` the
     'host:port' that it listens on: on loopback, requests with a foreign Host header are refused (guard.py).
 
-    Run it with `web.AppRunner(app, access_log=None)`: `access_log=True` here logs structured records instead."""
+    Serve it with server.py. `access_log=True` logs a structured record a request."""
     middlewares = [logged()] if access_log else []
     middlewares += [problems(), guarded(Guard(address)), bounded(requests_max, writes_max)]
     app = web.Application(middlewares=middlewares)

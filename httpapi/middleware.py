@@ -123,6 +123,11 @@ def logged() -> Middleware:
 
 
 async def harden(request: web.Request, response: web.StreamResponse) -> None:
+    """The signal of an answer that is about to leave."""
+    harden_headers(response)
+
+
+def harden_headers(response: web.StreamResponse) -> None:
     """Headers of every answer: nothing is cached, nothing is sniffed into a page, no versions are given away."""
     response.headers["Server"] = "horae"
     response.headers["X-Content-Type-Options"] = "nosniff"

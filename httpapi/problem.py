@@ -52,6 +52,12 @@ class UnsupportedMediaType(HoraeError):
     status = 415
 
 
+class ExpectationFailed(HoraeError):
+    """What the Expect header asks for is not known here."""
+
+    status = 417
+
+
 class Unexpected(HoraeError):
     """Something went wrong inside this node; its log has the details under the id that is given."""
 

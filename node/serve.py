@@ -20,11 +20,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 
 import uvloop
-from aiohttp import web
 
 from executor import build_executors
 from executor.interface import Executor
 from httpapi.app import build_app
+from httpapi.server import BACKLOG, serving
 from node.clock import SystemClock
 from node.composition import Node, Surroundings, compose
 from node.config import ServeSettings, read_secret, split_address
@@ -44,7 +44,6 @@ from statemachine.reader import StateReader
 __all__ = ["ServeSettings", "run_node"]
 
 LOGS_NAME = "logs"
-API_BACKLOG = 1024
 API_CLOSE_S = 2.0
 """How long requests may still take while the API ends."""
 
@@ -97,7 +96,8 @@ async def _serve(settings: ServeSettings) -> None:
         executors = build_executors(allow_link_local=settings.allow_link_local)
         stack.push_async_callback(_close_all, list(executors.values()))
         node = _compose(settings, log, reader, executors)
-        await stack.enter_async_context(_api(settings, node, listening))
+        app = build_app(node.service, node=settings.node_id, address=settings.http)
+        await stack.enter_async_context(serving(app, listening, close_s=API_CLOSE_S))
         logger.info("node %s: API on http://%s", settings.node_id, settings.http)
         await _work(node, log, told_to_stop)
 
@@ -172,7 +172,7 @@ def _take_port(address: str) -> socket.socket:
     host, port = split_address("http", address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=API_BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise StartError(f"cannot listen for the API on {address}: {error.strerror or error}") from None
 
@@ -190,18 +190,6 @@ async def _log_process(settings: ServeSettings, told_to_stop: asyncio.Event) -> 
         yield log
     finally:
         await log.close()
-
-
-@asynccontextmanager
-async def _api(settings: ServeSettings, node: Node, listening: socket.socket) -> AsyncIterator[None]:
-    app = build_app(node.service, node=settings.node_id, address=settings.http)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=API_CLOSE_S)
-    await runner.setup()
-    try:
-        await web.SockSite(runner, listening).start()
-        yield
-    finally:
-        await runner.cleanup()
 
 
 async def _close_all(executors: list[Executor]) -> None:
