@@ -75,6 +75,13 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
     help="Listen elsewhere than on loopback although there are no API tokens yet.",
 )
 @click.option(
+    "--allow-link-local",
+    envvar="HORAE_ALLOW_LINK_LOCAL",
+    show_envvar=True,
+    is_flag=True,
+    help="Let jobs call link-local addresses, such as a cloud's metadata service. The same on every node.",
+)
+@click.option(
     "--slots",
     envvar="HORAE_SLOTS",
     show_envvar=True,
@@ -109,6 +116,13 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
     default="text",
     show_default=True,
     help="How lines are logged.",
+)
+@click.option(
+    "--access-log",
+    envvar="HORAE_ACCESS_LOG",
+    show_envvar=True,
+    is_flag=True,
+    help="Log a line for each request to the API, at level info.",
 )
 def serve(**options: Any) -> None:
     """Run one node of a cluster. SIGTERM drains it: it hands over, finishes or gives back what it holds, and leaves.

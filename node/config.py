@@ -186,6 +186,9 @@ class ServeSettings:
     slots: int = SLOTS_DEFAULT
     ahead: int = AHEAD_DEFAULT
     allow_link_local: bool = False
+    """Let jobs call link-local addresses, those of the cloud's metadata among them."""
+    access_log: bool = False
+    """Log a line a request: at hundreds of requests a second that is most of what a node logs."""
     log_level: str = "info"
     log_format: str = "text"
 

@@ -96,7 +96,7 @@ async def _serve(settings: ServeSettings) -> None:
         executors = build_executors(allow_link_local=settings.allow_link_local)
         stack.push_async_callback(_close_all, list(executors.values()))
         node = _compose(settings, log, reader, executors)
-        app = build_app(node.service, node=settings.node_id, address=settings.http)
+        app = build_app(node.service, node=settings.node_id, address=settings.http, access_log=settings.access_log)
         await stack.enter_async_context(serving(app, listening, close_s=API_CLOSE_S))
         logger.info("node %s: API on http://%s", settings.node_id, settings.http)
         await _work(node, log, told_to_stop)

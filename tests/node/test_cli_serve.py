@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import stat
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from node.cli import main
 from node.cli_dev import dev_options, ensure_secret, free_port, state_directory
+from node.cli_serve import serve
 from node.config import ServeSettings
 
 PEERS = "n1=127.0.0.1:7101,n2=127.0.0.1:7102,n3=127.0.0.1:7103"
@@ -39,6 +41,7 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
         *("serve", "--data-dir", "/d", "--node-id", "n2", "--http", "0.0.0.0:8102", "--raft", "127.0.0.1:7102"),
         *("--peers", PEERS, "--cluster-secret-file", "/s", "--bootstrap", "--insecure", "--slots", "8"),
         *("--ahead", "9", "--log-level", "debug", "--log-format", "json"),
+        *("--allow-link-local", "--access-log"),
     )
     assert result.exit_code == 7
     assert served == [
@@ -53,6 +56,8 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
             insecure=True,
             slots=8,
             ahead=9,
+            allow_link_local=True,
+            access_log=True,
             log_level="debug",
             log_format="json",
         )
@@ -71,6 +76,8 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
         "HORAE_INSECURE": "1",
         "HORAE_SLOTS": "8",
         "HORAE_AHEAD": "9",
+        "HORAE_ALLOW_LINK_LOCAL": "1",
+        "HORAE_ACCESS_LOG": "1",
         "HORAE_LOG_LEVEL": "error",
         "HORAE_LOG_FORMAT": "json",
     }
@@ -78,6 +85,7 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
     by_environment = served.pop()
     assert (by_environment.http, by_environment.slots, by_environment.ahead) == ("127.0.0.1:9101", 8, 9)
     assert by_environment.bootstrap and by_environment.insecure
+    assert by_environment.allow_link_local and by_environment.access_log
     assert (by_environment.log_level, by_environment.log_format) == ("error", "json")
 
 
@@ -167,3 +175,7 @@ def test_a_port_in_use_is_passed_over() -> None:
 def test_the_state_directory_is_that_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     assert state_directory() == Path.home() / ".local" / "state" / "horae" / "dev"
+
+
+def test_every_setting_has_a_flag() -> None:
+    assert {parameter.name for parameter in serve.params} == {field.name for field in fields(ServeSettings)}

@@ -177,3 +177,25 @@ def test_a_killed_node_leaves_no_log_process_behind(node: Node) -> None:
         assert select.select([handle], [], [], WAIT_S)[0], "the log process is still there"
     finally:
         os.close(handle)
+
+
+def test_what_is_no_http_and_what_is_are_told_in_the_log_as_asked(node: Node) -> None:
+    process = node.start("--access-log", "--allow-link-local")
+    read_until(process, "API on http://")
+    host, port = node.http.split(":")
+    with socket.create_connection((host, int(port)), timeout=WAIT_S) as raw:
+        raw.sendall(b"nonsense\r\n\r\n")
+        assert b"Content-Type: application/problem+json" in b"".join(iter(lambda: raw.recv(4096), b""))
+    read_until(process, "it is not HTTP")
+    body = {
+        "name": "a",
+        "schedule": "0 2 * * *",
+        "tz": "UTC",
+        "target": {"type": "http", "url": "http://169.254.169.254/"},
+    }
+    node.call("POST", "/v1/jobs", body)
+    read_until(process, "method=POST path=/v1/jobs status=201")
+    process.send_signal(signal.SIGTERM)
+    code, lines = ended(process)
+    assert code == 0
+    assert "Traceback" not in "\n".join(lines)
