@@ -11,7 +11,7 @@ from typing import Any
 from statemachine.commands import Finish, PlainReply, Reply, Start, Withdraw
 from statemachine.fire import SKIP_REASONS
 from statemachine.lifecycle import UNCLAIMED, allows, change, reason_word, skip
-from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX
+from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX, TIME_MS_MAX
 from statemachine.records import Attempt, AttemptOutcome, Run, RunState, SkipReason
 from statemachine.supersede import supersede
 from statemachine.ticks import tell_owner
@@ -107,6 +107,9 @@ def _is_claim_lapsed(run: Run) -> bool:
 
 def _retry(work: Work, run: Run, command: Finish, fields: dict[str, Any]) -> None:
     at_ms = command.now_ms if command.retry_at_ms is None else command.retry_at_ms
+    if work.is_off(command.now_ms):
+        # By the delay: an instant of that clock may be years away, or past.
+        at_ms = min(work.now_ms + max(at_ms - command.now_ms, 0), TIME_MS_MAX)
     work.count("attempts_retried")
     change(work, run, Move.RETRY, retry_at_ms=at_ms, **fields)
     tell_owner(work, run.job_id, at_ms)

@@ -1,8 +1,8 @@
 """The commands of the log, their replies and the events of applying them.
 
 A command is one format-version byte followed by tagged msgpack. Each is idempotent or a compare-and-set; each carries
-what its proposer decided (ids, times, jitter, the next instants), and `now_ms`, the proposer's wall clock. A bad
-command is a value in the reply, never an exception.
+what its proposer decided (ids, times, jitter, the next instants), and `now_ms`, the proposer's wall clock, which is
+believed as far as the cluster's allows (clock.py). A bad command is a value in the reply, never an exception.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Fire(Command, frozen=True, kw_only=True, tag="fire"):
 
 class Release(Command, frozen=True, kw_only=True, tag="release"):
     """A scheduled run's time has come (overlap is judged now), or a retry fell due. Refused unless `token` is the
-    run's."""
+    run's; `clock_off` if its time is too far ahead of the cluster's clock."""
 
     run_id: RunId
     token: Count
@@ -141,7 +141,8 @@ class Start(Command, frozen=True, kw_only=True, tag="start"):
 
 
 class Finish(Command, frozen=True, kw_only=True, tag="finish"):
-    """An attempt's end. `retry_at_ms` is the proposer's choice of when to try again, used if attempts are left."""
+    """An attempt's end. `retry_at_ms` is the proposer's choice of when to try again, used if attempts are left; as a
+    delay from `now_ms` if that clock is off."""
 
     run_id: RunId
     token: Count
@@ -189,6 +190,15 @@ class RenewSession(Command, frozen=True, kw_only=True, tag="renew_session"):
     """Attempts under way on the node then: likewise."""
 
 
+class SuspectSession(Command, frozen=True, kw_only=True, tag="suspect_session"):
+    """The leader has seen no renewal newer than `renewal` for a while: the session gets no further claims until its
+    next one. Refused if a newer renewal was applied."""
+
+    node: NodeId
+    incarnation: Count
+    renewal: Count
+
+
 class ExpireSession(Command, frozen=True, kw_only=True, tag="expire_session"):
     """End a session: the leader saw no renewal newer than `renewal` for a TTL, or the node itself leaves (its own last
     renewal). Refused if a newer renewal was applied. Gives back up to REAP_SLICE_MAX claims; repeat while the reply
@@ -223,6 +233,7 @@ AnyCommand = (
     | Withdraw
     | OpenSession
     | RenewSession
+    | SuspectSession
     | ExpireSession
     | AssignBuckets
 )
@@ -240,7 +251,7 @@ class PlainReply(Reply, frozen=True, kw_only=True, tag="plain"):
 
 
 class JobReply(Reply, frozen=True, kw_only=True, tag="job"):
-    """code: ok | existing | idempotency_conflict | name_taken | version_conflict | unknown_job."""
+    """code: ok | existing | idempotency_conflict | name_taken | version_conflict | unknown_job | clock_off."""
 
     job_id: str | None = None
     version: int | None = None
@@ -248,13 +259,14 @@ class JobReply(Reply, frozen=True, kw_only=True, tag="job"):
 
 
 class RunReply(Reply, frozen=True, kw_only=True, tag="run"):
-    """code: ok | existing | idempotency_conflict."""
+    """code: ok | existing | idempotency_conflict | clock_off."""
 
     run_id: str | None = None
 
 
 class FireReply(Reply, frozen=True, kw_only=True, tag="fire"):
-    """codes: one an item: ok | not_due (compare-and-set failed) | stale_epoch | stale_version | malformed."""
+    """codes: one an item: ok | not_due (compare-and-set failed) | stale_epoch | stale_version | clock_off |
+    malformed."""
 
     codes: tuple[str, ...] = ()
 
@@ -281,6 +293,7 @@ REFUSALS = {
     "not_due": "the job's next tick is not the expected one",
     "stale_epoch": "the bucket has been assigned anew",
     "stale_version": "the job was changed",
+    "clock_off": "the proposer's wall clock is too far from the cluster's",
     "stale_incarnation": "a newer incarnation of the proposer or session exists",
     "stale_proposal": "the proposer has acknowledged this result before; it is no longer kept",
     "renewed": "a newer renewal was applied",

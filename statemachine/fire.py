@@ -11,7 +11,14 @@ from itertools import pairwise
 from statemachine.commands import FIRE_RUNS_MAX, Fire, FireItem, FireReply, FireRun, FireSkip
 from statemachine.keys import bucket_of, due_key, pack_row, run_id_of, tick_row_key
 from statemachine.lifecycle import change, create, reason_word
-from statemachine.limits import DETAIL_LENGTH_MAX, FIRE_SKIPS_MAX, INT_MAX, JOB_ID_LENGTH_MAX, TIME_MS_MAX
+from statemachine.limits import (
+    DETAIL_LENGTH_MAX,
+    FIRE_AHEAD_MAX_MS,
+    FIRE_SKIPS_MAX,
+    INT_MAX,
+    JOB_ID_LENGTH_MAX,
+    TIME_MS_MAX,
+)
 from statemachine.records import Job, Run, RunKind, RunState, SkipReason
 from statemachine.supersede import is_rearmed_by, rearm, scheduled_run
 from statemachine.ticks import stand_at
@@ -22,7 +29,7 @@ SKIP_REASONS = frozenset(reason.value for reason in SkipReason)
 
 
 def fire(work: Work, command: Fire) -> FireReply:
-    """Apply a Fire: one verdict an item. (The guard against one wrong clock will stand here.)"""
+    """Apply a Fire: one verdict an item."""
     return FireReply(codes=tuple([_fire_item(work, command, item) for item in command.items]))
 
 
@@ -36,11 +43,26 @@ def _fire_item(work: Work, command: Fire, item: FireItem) -> str:
     job = work.job(item.job_id)
     if job is not None and job.version != item.version:
         return "stale_version"
+    if _is_ahead_of(work.clock_ms, item):
+        return "clock_off"
     if not work.transaction.delete(due_key(item.expected_ms, bucket, item.job_id), db=work.tables.due):
         return "not_due"
     assert job is not None, "only live jobs stand in the due index"
     _move_on(work, job, item)
     return "ok"
+
+
+def _is_ahead_of(clock_ms: int | None, item: FireItem) -> bool:
+    """Whether the item can only come from a wrong clock (I2): it fires, or passes over, what is far from due; or it
+    calls a tick missed that is still to come."""
+    assert clock_ms is not None, "an owner of buckets has had a session"
+    horizon_ms = clock_ms + FIRE_AHEAD_MAX_MS
+    if any(run.due_ms > horizon_ms for run in item.runs):
+        return True
+    return any(
+        ticks.until_ms > (clock_ms if reason_word(ticks.reason) == SkipReason.MISFIRE else horizon_ms)
+        for ticks in item.skips
+    )
 
 
 def _move_on(work: Work, job: Job, item: FireItem) -> None:

@@ -19,16 +19,21 @@ from statemachine.records import Run
 from statemachine.supersede import is_superseded, supersede
 from statemachine.transitions import Move
 from statemachine.waiting import PRIORITIES
-from statemachine.work import Work
+from statemachine.work import Seat, Work
 
 
 def hand_out(work: Work) -> None:
     """Hand waiting runs to sessions with room, at most HANDOUT_MAX in one apply."""
-    if not work.waiting or not any(seat.takes_claims for seat in work.seats.values()):
+    if not work.waiting or not any(_takes_claims(work, seat) for seat in work.seats.values()):
         return
     round_ = _HandOut(work)
     if round_.serve(ahead=False):
         round_.serve(ahead=True)
+
+
+def _takes_claims(work: Work, seat: Seat) -> bool:
+    """A node whose clock is off would start its runs at the wrong time."""
+    return seat.takes_claims and not work.is_off(seat.wall_ms)
 
 
 class _HandOut:
@@ -44,7 +49,7 @@ class _HandOut:
         self._room = {
             node: seat.session.ahead - seat.held_ahead if ahead else seat.session.slots - seat.held_due
             for node, seat in self._work.seats.items()
-            if seat.takes_claims
+            if _takes_claims(self._work, seat)
         }
         if ahead and not any(room > 0 for room in self._room.values()):
             return False

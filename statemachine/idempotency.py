@@ -9,7 +9,7 @@ from statemachine.records import IdempotencyEntry
 from statemachine.work import Work
 
 
-def entry_of(work: Work, team: str, key: str | None, now_ms: int) -> IdempotencyEntry | None:
+def entry_of(work: Work, team: str, key: str | None) -> IdempotencyEntry | None:
     """What the key made, unless that is too long ago; None without a key."""
     if key is None:
         return None
@@ -17,7 +17,7 @@ def entry_of(work: Work, team: str, key: str | None, now_ms: int) -> Idempotency
     if value is None:
         return None
     entry = decode_idempotency(value)
-    return entry if entry.created_ms + IDEMPOTENCY_KEPT_MS > now_ms else None
+    return entry if entry.created_ms + IDEMPOTENCY_KEPT_MS > work.now_ms else None
 
 
 def remember(work: Work, team: str, key: str | None, entry: IdempotencyEntry) -> None:

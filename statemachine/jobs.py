@@ -27,6 +27,9 @@ def put_job(work: Work, command: PutJob) -> JobReply:
     repeated = _repeated(work, command)
     if repeated is not None:
         return repeated
+    if work.is_off(command.now_ms):
+        # Its first tick was computed by that clock: the ticks before it would never come.
+        return JobReply(code="clock_off")
     return _create(work, command) if command.expected_version == 0 else _replace(work, command)
 
 
@@ -40,7 +43,7 @@ def delete_job(work: Work, command: DeleteJob) -> JobReply:
     leave_tick(work, job)
     _unlist(work, job)
     work.drop_job(job.job_id)
-    _archive(work, msgspec.structs.replace(job, deleted_ms=command.now_ms))
+    _archive(work, msgspec.structs.replace(job, deleted_ms=work.now_ms))
     work.count("jobs", -1)
     work.emit(EVERY_NODE, JobDeleted(job_id=job.job_id))
     return JobReply(job_id=job.job_id, version=job.version)
@@ -108,7 +111,7 @@ def _is_name_taken(work: Work, job: Job) -> bool:
 
 def _repeated(work: Work, command: PutJob) -> JobReply | None:
     """The answer to an idempotency key that was used before."""
-    entry = entry_of(work, command.job.team, command.idempotency_key, command.now_ms)
+    entry = entry_of(work, command.job.team, command.idempotency_key)
     if entry is None:
         return None
     if entry.digest != command.body_digest:
@@ -121,5 +124,5 @@ def _repeated(work: Work, command: PutJob) -> JobReply | None:
 
 
 def _remember(work: Work, command: PutJob) -> None:
-    entry = IdempotencyEntry(digest=command.body_digest, job_id=command.job.job_id, created_ms=command.now_ms)
+    entry = IdempotencyEntry(digest=command.body_digest, job_id=command.job.job_id, created_ms=work.now_ms)
     remember(work, command.job.team, command.idempotency_key, entry)

@@ -79,11 +79,16 @@ def active_key(run: Run) -> bytes:
     return run.job_id.encode() + SEPARATOR + run.run_id.encode()
 
 
-def timer_key(run: Run) -> bytes:
-    """Where a scheduled or retrying run stands in `timers`."""
+def timer_ms(run: Run) -> int:
+    """When a scheduled or retrying run is to be released."""
     at_ms = run.release_ms if run.state is RunState.SCHEDULED else run.retry_at_ms
     assert at_ms is not None
-    return due_key(at_ms, bucket_of(run.job_id), run.run_id)
+    return at_ms
+
+
+def timer_key(run: Run) -> bytes:
+    """Where a scheduled or retrying run stands in `timers`."""
+    return due_key(timer_ms(run), bucket_of(run.job_id), run.run_id)
 
 
 def claim_key(run: Run) -> bytes:

@@ -41,6 +41,14 @@ DURATION_S_MAX = 400 * 24 * 3600.0
 MULTIPLIER_MAX = 100.0
 SLOTS_MAX = 1_000_000
 
+CLOCK_OFF_MS = 15_000
+"""How far a node's wall clock may be from the cluster's: more than a clock that is set by the network ever is, and more
+than the cluster's reading lags behind a right one while sessions are renewed (a TTL and an election)."""
+FIRE_AHEAD_MAX_MS = 90_000
+"""How far beyond the cluster's clock a tick may be fired: the longest look-ahead, what a job is accounted for beyond
+that, and CLOCK_OFF_MS."""
+ALONE_RENEWALS = 2
+"""Renewals after which the one session that is open speaks for the cluster, if its clock says that much time passed."""
 FIRE_SKIPS_MAX = 64
 """Skip ranges of one item of a Fire."""
 MOVES_MAX = 1024

@@ -21,7 +21,7 @@ from statemachine.handout import hand_out
 from statemachine.jobs import delete_job, put_job
 from statemachine.keys import U64
 from statemachine.release import release, run_now
-from statemachine.sessions import expire_session, open_session, renew_session
+from statemachine.sessions import expire_session, open_session, renew_session, suspect_session
 from statemachine.tables import APPLIED_KEY, Tables, create_state, read_applied_index
 from statemachine.work import NO_TIME, Event, Work
 
@@ -36,6 +36,7 @@ _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.Withdraw: withdraw,
     c.OpenSession: open_session,
     c.RenewSession: renew_session,
+    c.SuspectSession: suspect_session,
     c.ExpireSession: expire_session,
     c.AssignBuckets: assign_buckets,
 }
@@ -102,7 +103,7 @@ def _apply_once(transaction: Any, tables: Tables, proposal: Proposal) -> Applied
     kept = kept_result(transaction, tables, proposal)
     if kept is not None:
         return Applied(kept)
-    work = Work(transaction, tables)
+    work = Work(transaction, tables, proposal.node)
     replies = [encode_reply(_execute(work, data)) for data in proposal.commands]
     if work.now_ms != NO_TIME:
         hand_out(work)
@@ -117,5 +118,5 @@ def _execute(work: Work, data: bytes) -> c.Reply:
     except Undecodable:
         # Not the library's text: it may differ between versions, and replies are part of the state.
         return c.PlainReply(code="malformed", detail=c.REFUSALS["malformed"])
-    work.now_ms = max(work.now_ms, command.now_ms)
+    work.hear(command.now_ms)
     return _HANDLERS[type(command)](work, command)

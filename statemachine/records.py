@@ -189,7 +189,7 @@ class Session(Record, frozen=True, kw_only=True):
     renewal: int = 0
     """Number of the last renewal applied."""
     wall_ms: int
-    """The node's wall clock when it sent that renewal."""
+    """The node's wall clock at that renewal, or at a later command of the node."""
     opened_ms: int
     version: str
     tzdata: str
@@ -199,6 +199,8 @@ class Session(Record, frozen=True, kw_only=True):
     """Where the node's own state stood at that renewal."""
     running: int = 0
     """Attempts that were under way on the node at that renewal."""
+    suspect: bool = False
+    """The leader has seen no renewal for a while: gets no further claims until it renews."""
 
 
 class BucketOwner(Record, frozen=True, kw_only=True):

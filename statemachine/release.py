@@ -15,8 +15,8 @@ from statemachine.keys import (
     row_run_id,
     run_id_of,
 )
-from statemachine.lifecycle import UNCLAIMED, activate, change, create, skip
-from statemachine.limits import OVERLAP_SCAN_MAX
+from statemachine.lifecycle import UNCLAIMED, activate, change, create, skip, timer_ms
+from statemachine.limits import CLOCK_OFF_MS, OVERLAP_SCAN_MAX
 from statemachine.records import FINAL_STATES, IdempotencyEntry, Job, Run, RunKind, RunState, SkipReason
 from statemachine.supersede import is_superseded, supersede
 from statemachine.ticks import rows_before
@@ -33,12 +33,14 @@ def release(work: Work, command: Release) -> Reply:
         return PlainReply(code="unknown_run")
     if run.token != command.token:
         return PlainReply(code="fenced")
+    if run.state not in (RunState.RETRYING, RunState.SCHEDULED):
+        return PlainReply(code="illegal_state", detail=run.state.value)
+    if work.clock_ms is not None and timer_ms(run) > work.clock_ms + CLOCK_OFF_MS:
+        return PlainReply(code="clock_off")
     if run.state is RunState.RETRYING:
         _retry(work, run)
-    elif run.state is RunState.SCHEDULED:
-        _judge(work, run)
     else:
-        return PlainReply(code="illegal_state", detail=run.state.value)
+        _judge(work, run)
     return PlainReply()
 
 
@@ -49,12 +51,14 @@ def run_now(work: Work, command: RunNow) -> Reply:
     job = work.job(command.job_id)
     if job is None:
         return PlainReply(code="unknown_job")
-    entry = entry_of(work, job.team, command.idempotency_key, command.now_ms)
+    entry = entry_of(work, job.team, command.idempotency_key)
     if entry is not None:
         code = "existing" if entry.digest == command.body_digest else "idempotency_conflict"
         return RunReply(code=code, run_id=entry.run_id)
     run_id = run_id_of(job.job_id, command.now_ms, RunKind.MANUAL, command.nonce)
     if work.run(run_id) is None:
+        if work.is_off(command.now_ms):
+            return RunReply(code="clock_off")
         key = RunKey(command.now_ms, job.job_id, RunKind.MANUAL, command.nonce)
         work.transaction.put(row_key(key), b"", db=work.tables.job_runs)
         _judge(work, create(work, _manual_run(job, run_id, command)))
@@ -63,7 +67,7 @@ def run_now(work: Work, command: RunNow) -> Reply:
 
 
 def _remember(work: Work, job: Job, run_id: str, command: RunNow) -> None:
-    made = IdempotencyEntry(digest=command.body_digest, job_id=job.job_id, created_ms=command.now_ms, run_id=run_id)
+    made = IdempotencyEntry(digest=command.body_digest, job_id=job.job_id, created_ms=work.now_ms, run_id=run_id)
     remember(work, job.team, command.idempotency_key, made)
 
 

@@ -21,6 +21,7 @@ from statemachine.commands import (
     SessionEnded,
     SessionRenewed,
     SessionReply,
+    SuspectSession,
 )
 from statemachine.keys import session_prefix
 from statemachine.records import Session
@@ -52,12 +53,25 @@ def renew_session(work: Work, command: RenewSession) -> Reply:
     seat.session = msgspec.structs.replace(
         seat.session,
         renewal=command.renewal,
-        wall_ms=command.now_ms,
         draining=command.draining,
         applied_index=command.applied_index,
         running=command.running,
+        suspect=False,
     )
+    seat.wall_ms = command.now_ms
+    work.reread_clocks()
     _announce(work, command.node, command.incarnation, command.renewal)
+    return SessionReply()
+
+
+def suspect_session(work: Work, command: SuspectSession) -> Reply:
+    """Give a session no further claims until its next renewal."""
+    seat = work.seats.get(command.node)
+    if seat is None or command.incarnation != seat.session.incarnation or not seat.session.live:
+        return PlainReply(code="unknown_session")
+    if command.renewal < seat.session.renewal:
+        return PlainReply(code="renewed")
+    seat.session = msgspec.structs.replace(seat.session, suspect=True)
     return SessionReply()
 
 
@@ -78,6 +92,7 @@ def expire_session(work: Work, command: ExpireSession) -> Reply:
 def _end(work: Work, seat: Seat) -> None:
     session = seat.session
     seat.session = msgspec.structs.replace(session, live=False)
+    work.reread_clocks()
     if seat.held_due or seat.held_ahead:
         key = session_prefix(session.node, session.incarnation)
         work.transaction.put(key, b"", db=work.tables.ended_sessions)

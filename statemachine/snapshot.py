@@ -50,7 +50,7 @@ from statemachine.records import (
 from statemachine.tables import Tables, read_applied_index
 from statemachine.ticks import last_version, next_tick, rows_before
 from statemachine.waiting import read_depth
-from statemachine.work import NOBODY, read_counters
+from statemachine.work import NOBODY, read_clock_ms, read_counters
 
 DuePlace = tuple[int, int, str]
 """(at_ms, bucket, job id or run id): where an entry of `due` or `timers` stands."""
@@ -205,6 +205,10 @@ class Snapshot:
                 owner = decoded[value] = decode_bucket(value)
             owners[U16.unpack(key)[0]] = owner
         return owners
+
+    def clock_ms(self) -> int | None:
+        """The cluster's clock as of the last command; None before the first session."""
+        return read_clock_ms(self._transaction, self._tables)
 
     def counters(self) -> Counters:
         return read_counters(self._transaction, self._tables)

@@ -29,13 +29,14 @@ _FORMAT = b"format"
 APPLIED_KEY = b"applied_index"
 COUNTERS_KEY = b"counters"
 DEPTH_KEY = b"queue_depth"
+CLOCK_KEY = b"clock"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tables:
     """LMDB handles of one generation's tables; the comment at each is key → value."""
 
-    meta: Any  # applied_index, counters, queue_depth
+    meta: Any  # applied_index, counters, queue_depth, clock
     jobs: Any  # job_id → Job (live ones only)
     job_archive: Any  # job_id \0 version → Job: earlier versions, and the last one of a deleted job
     job_names: Any  # digests of name, team → job_id

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from statemachine.clock import cluster_clock_ms, is_off
 from statemachine.codec import (
     decode_bucket,
     decode_counters,
@@ -20,9 +21,9 @@ from statemachine.codec import (
     encode_event,
 )
 from statemachine.commands import AnyEvent
-from statemachine.keys import U16, bucket_of
+from statemachine.keys import U16, U64, bucket_of
 from statemachine.records import BucketOwner, Counters, Job, Run, Session
-from statemachine.tables import COUNTERS_KEY, Tables
+from statemachine.tables import CLOCK_KEY, COUNTERS_KEY, Tables
 from statemachine.waiting import WaitingQueue
 
 EVERY_NODE = "*"
@@ -42,18 +43,19 @@ class Event(NamedTuple):
 
 
 class Seat:
-    """A node's session with the counts of what it holds, which change with every run."""
+    """A node's session with what changes at every run: the counts of what it holds, and what its clock said last."""
 
-    __slots__ = ("held_ahead", "held_due", "session")
+    __slots__ = ("held_ahead", "held_due", "session", "wall_ms")
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.held_due = session.held_due
         self.held_ahead = session.held_ahead
+        self.wall_ms = session.wall_ms
 
     @property
     def takes_claims(self) -> bool:
-        return self.session.live and not self.session.draining
+        return self.session.live and not self.session.draining and not self.session.suspect
 
     def hold(self, run: Run, change: int) -> None:
         if run.ahead:
@@ -65,18 +67,25 @@ class Seat:
     def current(self) -> Session:
         """The session as it is to be stored."""
         session = self.session
-        if (session.held_due, session.held_ahead) == (self.held_due, self.held_ahead):
+        now = (self.held_due, self.held_ahead, self.wall_ms)
+        if (session.held_due, session.held_ahead, session.wall_ms) == now:
             return session
-        return msgspec.structs.replace(session, held_due=self.held_due, held_ahead=self.held_ahead)
+        return msgspec.structs.replace(
+            session, held_due=self.held_due, held_ahead=self.held_ahead, wall_ms=self.wall_ms
+        )
 
 
 class Work:
-    """Reads and writes of one apply. `now_ms` is the newest wall clock among the commands applied so far."""
+    """Reads and writes of one apply, of a proposal of the node `proposer`."""
 
-    def __init__(self, transaction: Any, tables: Tables) -> None:
+    def __init__(self, transaction: Any, tables: Tables, proposer: str) -> None:
         self.transaction = transaction
         self.tables = tables
-        self.now_ms = NO_TIME
+        self._proposer = proposer
+        self._heard_ms = NO_TIME
+        self._now_ms = NO_TIME
+        self._clock_ms = self._stored_clock_ms = read_clock_ms(transaction, tables)
+        self._clocks_changed = False
         self.events: list[Event] = []
         self.waiting = WaitingQueue(transaction, tables)
         self._jobs: dict[str, Job | None] = {}
@@ -87,6 +96,47 @@ class Work:
         self._served: dict[int, str] = {}
         self._counts: dict[str, int] = {}
         self._ticks_skipped: dict[str, int] = {}
+
+    # --- the time
+
+    def hear(self, wall_ms: int) -> None:
+        """A command says what time it is for its proposer. It may have waited long for its way into the log, so only a
+        renewal sets the reading back."""
+        seat = self.seats.get(self._proposer)
+        if seat is not None and seat.session.live and wall_ms > seat.wall_ms:
+            seat.wall_ms = wall_ms
+        if wall_ms > self._heard_ms:
+            self._heard_ms = wall_ms
+        self._clocks_changed = True
+
+    def reread_clocks(self) -> None:
+        """A session was opened, renewed or ended."""
+        self._clocks_changed = True
+
+    @property
+    def clock_ms(self) -> int | None:
+        """The cluster's clock; None before the first session."""
+        if self._clocks_changed:
+            self._read_clocks()
+        return self._clock_ms
+
+    @property
+    def now_ms(self) -> int:
+        """The time of this apply: the proposer's, unless that is behind the cluster's clock or off."""
+        if self._clocks_changed:
+            self._read_clocks()
+        return self._now_ms
+
+    def is_off(self, wall_ms: int) -> bool:
+        """Whether this wall clock is too far from the cluster's to decide anything."""
+        return is_off(wall_ms, self.clock_ms)
+
+    def _read_clocks(self) -> None:
+        self._clocks_changed = False
+        clock_ms = cluster_clock_ms([seat.current() for seat in self.seats.values()], self._stored_clock_ms)
+        self._clock_ms, self._now_ms = clock_ms, self._heard_ms
+        if clock_ms is not None and (self._heard_ms < clock_ms or is_off(self._heard_ms, clock_ms)):
+            self._now_ms = clock_ms
 
     # --- jobs, runs, buckets
 
@@ -150,6 +200,7 @@ class Work:
 
     def open_seat(self, session: Session) -> None:
         self._seats = dict(sorted((self.seats | {session.node: Seat(session)}).items()))
+        self.reread_clocks()
 
     # --- turns
 
@@ -191,6 +242,12 @@ class Work:
             put(bytes((9 - priority,)), team.encode(), db=tables.rotation)
         self.waiting.flush()
         self._flush_counters()
+        self._flush_clock()
+
+    def _flush_clock(self) -> None:
+        clock_ms = self.clock_ms
+        if clock_ms is not None and clock_ms != self._stored_clock_ms:
+            self.transaction.put(CLOCK_KEY, U64.pack(clock_ms), db=self.tables.meta)
 
     def _flush_counters(self) -> None:
         if not self._counts:
@@ -203,6 +260,12 @@ class Work:
         sums["ticks_skipped"] = dict(sorted(ticks.items()))
         counters = msgspec.structs.replace(counters, **sums)
         self.transaction.put(COUNTERS_KEY, encode(counters), db=self.tables.meta)
+
+
+def read_clock_ms(transaction: Any, tables: Tables) -> int | None:
+    """The cluster's clock as of the last command; None before the first session."""
+    value = transaction.get(CLOCK_KEY, db=tables.meta)
+    return None if value is None else int(U64.unpack(value)[0])
 
 
 def read_counters(transaction: Any, tables: Tables) -> Counters:

@@ -79,10 +79,11 @@ class Driver:
         self.index = 0
         self.seq = 0
 
-    def apply(self, *commands: Command) -> Outcome:
+    def apply(self, *commands: Command, node: str = "n1") -> Outcome:
+        """`node` proposes."""
         self.seq += 1
         encoded = [encode_command(command) for command in commands]
-        return self.propose(Proposal(seq=self.seq, acknowledged=self.seq - 1, commands=encoded))
+        return self.propose(Proposal(node=node, seq=self.seq, acknowledged=self.seq - 1, commands=encoded))
 
     def propose(self, proposal: Proposal | None) -> Outcome:
         self.index += 1

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from statemachine import commands as c
 from statemachine.records import Attempt, AttemptOutcome, Job, Run, RunKind, RunState, Session
-from tests.statemachine.model_state import FINAL, HELD, ModelState
+from tests.statemachine.model_state import FINAL, HELD, SECOND, ModelState
 
 FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
 
@@ -21,12 +21,12 @@ FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_
 class Model(ModelState):
     """Commands, as handlers named after their tags."""
 
-    def apply(self, commands: Sequence[c.Command]) -> tuple[list[c.Reply], list[tuple[str, Any]]]:
-        """What one proposal of these commands comes to."""
-        self.events, self.now_ms = [], 0
+    def apply(self, commands: Sequence[c.Command], node: str = "n1") -> tuple[list[c.Reply], list[tuple[str, Any]]]:
+        """What one proposal of these commands, by this node, comes to."""
+        self.events, self.heard_ms, self.clock_before_ms = [], 0, self.clock_ms
         replies = []
         for command in commands:
-            self.now_ms = max(self.now_ms, command.now_ms)
+            self.hear(node, command.now_ms)
             handler: Callable[[Any], c.Reply] = getattr(self, command.__struct_config__.tag)
             replies.append(handler(command))
         self.hand_out()
@@ -43,6 +43,8 @@ class Model(ModelState):
                 return c.JobReply(code="idempotency_conflict", job_id=job_id)
             version = self.jobs[job_id].version if job_id in self.jobs else None
             return c.JobReply(code="existing", job_id=job_id, version=version, next_ms=self.due.get(job_id))
+        if self.is_off(command.now_ms):
+            return c.JobReply(code="clock_off")
         if command.expected_version == 0 and (before is not None or job.job_id in self.deleted):
             version = None if before is None else before.version
             return c.JobReply(code="version_conflict", job_id=job.job_id, version=version)
@@ -100,6 +102,11 @@ class Model(ModelState):
             return "stale_epoch"
         if job is not None and job.version != item.version:
             return "stale_version"
+        if any(tick.due_ms > self.clock_ms + 90 * SECOND for tick in item.runs):
+            return "clock_off"
+        for ticks in item.skips:
+            if ticks.until_ms > self.clock_ms + (0 if ticks.reason == "misfire" else 90 * SECOND):
+                return "clock_off"
         if job is None or self.due.get(item.job_id) != item.expected_ms:
             return "not_due"
         for tick in item.runs:
@@ -142,6 +149,8 @@ class Model(ModelState):
             return c.PlainReply(code="unknown_job")
         run_id = f"{command.now_ms:012x}-{job.job_id}-m{command.nonce}"
         if run_id not in self.runs:
+            if self.is_off(command.now_ms):
+                return c.RunReply(code="clock_off")
             run = self.new_run(job, run_id, RunKind.MANUAL, command.now_ms)
             self.runs[run_id] = replace(run, args=command.args, created_ms=command.now_ms)
             self.judge(self.runs[run_id])
@@ -153,6 +162,9 @@ class Model(ModelState):
             return c.PlainReply(code="unknown_run")
         if run.token != command.token:
             return c.PlainReply(code="fenced")
+        times = {RunState.SCHEDULED: run.release_ms, RunState.RETRYING: run.retry_at_ms}
+        if (times.get(run.state) or 0) > self.clock_ms + 15 * SECOND:
+            return c.PlainReply(code="clock_off")
         if run.state is RunState.SCHEDULED:
             self.judge(run)
         elif run.state is RunState.RETRYING:
@@ -210,8 +222,11 @@ class Model(ModelState):
             self.close(run, RunState.DEAD, command.outcome.value)
         else:
             self.counts["attempts_retried"] += 1
-            self.set(run, state=RunState.RETRYING, retry_at_ms=command.retry_at_ms)
-            self.tell_owner(run.job_id, command.retry_at_ms)
+            assert command.retry_at_ms is not None
+            delay_ms = command.retry_at_ms - command.now_ms
+            at_ms = (self.now_ms if self.is_off(command.now_ms) else command.now_ms) + delay_ms
+            self.set(run, state=RunState.RETRYING, retry_at_ms=at_ms)
+            self.tell_owner(run.job_id, at_ms)
         return c.PlainReply()
 
     def end_attempt(
@@ -287,8 +302,18 @@ class Model(ModelState):
         if command.renewal < session.renewal:
             return c.PlainReply(code="renewed")
         fields = {"renewal": command.renewal, "wall_ms": command.now_ms, "draining": command.draining}
+        fields["suspect"] = False
         self.sessions[command.node] = replace(session, **fields)
         self.renewed(command.node, command.incarnation, command.renewal)
+        return c.SessionReply()
+
+    def suspect_session(self, command: c.SuspectSession) -> c.Reply:
+        session = self.sessions.get(command.node)
+        if session is None or session.incarnation != command.incarnation or not session.live:
+            return c.PlainReply(code="unknown_session")
+        if command.renewal < session.renewal:
+            return c.PlainReply(code="renewed")
+        self.sessions[command.node] = replace(session, suspect=True)
         return c.SessionReply()
 
     def expire_session(self, command: c.ExpireSession) -> c.Reply:

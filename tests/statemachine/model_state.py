@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from statemachine import commands as c
 from statemachine.records import Job, Run, RunKind, RunState, Session
 
+SECOND = 1000
 HELD = (RunState.CLAIMED, RunState.RUNNING)
 FINAL = (RunState.SUCCEEDED, RunState.DEAD, RunState.CANCELLED, RunState.SKIPPED)
 
@@ -30,8 +31,42 @@ class ModelState:
         self.keys: dict[tuple[str, str], tuple[bytes, str]] = {}
         self.served: dict[int, str] = {}
         self.counts: Counter[str] = Counter()
-        self.now_ms = 0
+        self.clock_before_ms = 0
+        self.heard_ms = 0
         self.events: list[tuple[str, Any]] = []
+
+    # --- the time
+
+    def hear(self, node: str, wall_ms: int) -> None:
+        self.heard_ms = max(self.heard_ms, wall_ms)
+        session = self.sessions.get(node)
+        if session is not None and session.live:
+            self.sessions[node] = replace(session, wall_ms=max(session.wall_ms, wall_ms))
+
+    @property
+    def clock_ms(self) -> int:
+        """The median of the live sessions' clocks; of two, the one that is nearer to what it was before this proposal.
+        A node that comes back alone must renew twice before it is believed that much time has passed."""
+        live = [session for session in self.sessions.values() if session.live]
+        if not live:
+            return self.clock_before_ms
+        if len(live) == 1 and len(self.sessions) > 1 and live[0].renewal < 2:
+            far = abs(live[0].wall_ms - self.clock_before_ms) > 15 * SECOND
+            return self.clock_before_ms if far else live[0].wall_ms
+        walls = sorted(session.wall_ms for session in live)
+        while len(walls) > 2:
+            walls = walls[1:-1]
+        return min(walls, key=lambda wall_ms: abs(wall_ms - self.clock_before_ms))
+
+    @property
+    def now_ms(self) -> int:
+        return self.heard_ms if 0 <= self.heard_ms - self.clock_ms <= 15 * SECOND else self.clock_ms
+
+    def is_off(self, wall_ms: int) -> bool:
+        return abs(wall_ms - self.clock_ms) > 15 * SECOND
+
+    def takes_claims(self, session: Session) -> bool:
+        return session.live and not (session.draining or session.suspect or self.is_off(session.wall_ms))
 
     def supersede(self, run: Run) -> None:
         job = self.jobs.get(run.job_id)
@@ -74,7 +109,7 @@ class ModelState:
 
     def hand_out(self) -> None:
         """Due runs into slots; then, if none is left waiting, runs ahead of their time into the room for those."""
-        if not any(session.live and not session.draining for session in self.sessions.values()):
+        if not any(self.takes_claims(session) for session in self.sessions.values()):
             return
         while (run := self.next_waiting(due=True)) is not None:
             if not self.hand(run, due=True):
@@ -130,7 +165,7 @@ class ModelState:
     def room(self, *, due: bool) -> dict[str, int]:
         rooms = {}
         for node, session in self.sessions.items():
-            if session.live and not session.draining:
+            if self.takes_claims(session):
                 held = [run for run in self.claims(node, session.incarnation) if run.ahead is not due]
                 rooms[node] = max(0, (session.slots if due else session.ahead) - len(held))
         return rooms

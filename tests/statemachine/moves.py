@@ -20,6 +20,7 @@ from tests.statemachine.model_state import HELD
 JOBS = tuple("ABCDEFGH")
 NODES = ("n1", "n2", "n3")
 SECOND = 1000
+HOUR = 3600 * SECOND
 
 
 class Numbers:
@@ -176,6 +177,17 @@ def renew_session(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     )
 
 
+def suspect_session(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    node = numbers.pick(NODES)
+    incarnation, renewal = _standing(model, node)
+    return c.SuspectSession(
+        now_ms=now_ms,
+        node=node,
+        incarnation=incarnation + (1 if numbers.rarely() else 0),
+        renewal=max(0, renewal - (1 if numbers.rarely() else 0)),
+    )
+
+
 def expire_session(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     node = numbers.pick(NODES)
     incarnation, renewal = _standing(model, node)
@@ -225,6 +237,7 @@ MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
     withdraw,
     open_session,
     renew_session,
+    suspect_session,
     expire_session,
     assign_buckets,
 )
@@ -244,8 +257,10 @@ PROPOSALS = st.lists(st.lists(st.integers(0, 255), min_size=4, max_size=60), min
 """A history: for each proposal, the numbers that decide its commands."""
 
 
-def commands(model: Model, values: list[int], now_ms: int) -> tuple[list[c.Command], int]:
-    """One to three commands of a proposal, and the time at which it is made."""
+def commands(model: Model, values: list[int], now_ms: int) -> tuple[list[c.Command], str, int]:
+    """One to three commands of a proposal, whose it is, and the time at which it is made. Its clock may be wrong."""
     numbers = Numbers(values)
-    now_ms += (0, 10, 100, 500, SECOND, 3 * SECOND)[numbers.below(6)]
-    return [command(model, numbers, now_ms) for _ in range(1 + numbers.below(3))], now_ms
+    now_ms += (0, 10, 100, 500, SECOND, 3 * SECOND, SECOND, 30 * SECOND)[numbers.below(8)]
+    node = numbers.pick(NODES)
+    wrong_ms = numbers.pick((-HOUR, -20 * SECOND, -2 * SECOND, 2 * SECOND, 20 * SECOND, HOUR)) * numbers.rarely()
+    return [command(model, numbers, now_ms + wrong_ms) for _ in range(1 + numbers.below(3))], node, now_ms

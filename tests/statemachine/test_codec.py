@@ -44,6 +44,7 @@ COMMANDS: list[c.Command] = [
     c.Withdraw(now_ms=1, run_id="r", token=1),
     open_session("n1", 1, slots=1, ahead=2),
     c.RenewSession(now_ms=1, node="n1", incarnation=1, renewal=2, draining=True),
+    c.SuspectSession(now_ms=1, node="n1", incarnation=1, renewal=2),
     c.ExpireSession(now_ms=1, node="n1", incarnation=1, renewal=2),
     c.AssignBuckets(now_ms=1, moves=(c.BucketMove(bucket=1, expected_epoch=0, node=None),)),
 ]

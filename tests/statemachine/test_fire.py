@@ -52,7 +52,7 @@ def item(**fields: Any) -> FireItem:
 def test_limits_of_an_item(owned: Driver, fields: dict[str, Any], verdict: str) -> None:
     owned.put("A")
     before = owned.table("due")
-    assert owned.apply(fire(item(**fields))).reply.codes == (verdict,)
+    assert owned.apply(fire(item(**fields), now_ms=DUE_MS + 10_000)).reply.codes == (verdict,)
     assert (owned.table("due") != before) == (verdict == "ok")
     assert (owned.table("runs") != {}) == (verdict == "ok")
 
@@ -72,7 +72,7 @@ def test_the_next_tick_is_that_of_the_last_step_in_time(owned: Driver) -> None:
     owned.put("A")
     last = FireRun(due_ms=DUE_MS + 9, release_ms=DUE_MS + 9)
     steps = item(runs=(*runs(1), last), skips=(skipped(DUE_MS + 3, DUE_MS + 5, 2),))
-    owned.apply(fire(steps))
+    owned.apply(fire(steps, now_ms=DUE_MS + 10))
     with owned.snapshot() as snapshot:
         assert snapshot.next_run_ms("A") == DUE_MS + 10_000
         assert [run.due_ms - DUE_MS for run in snapshot.runs_of_job("A").items] == [9, 3, 0]

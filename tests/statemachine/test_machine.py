@@ -109,11 +109,11 @@ def replayed_digest(path: str) -> str:
     from tests.statemachine.model import Model
     from tests.statemachine.moves import beginning, commands
 
-    driver, model, now_ms = Driver(path), Model(), NOW_MS
+    driver, model, now_ms = Driver(path), Model(), 10 * NOW_MS
     for values in [[], *random_history(7)]:
-        sent, now_ms = commands(model, values, now_ms) if values else (beginning(now_ms), now_ms)
-        model.apply(sent)
-        driver.apply(*sent)
+        sent, node, now_ms = commands(model, values, now_ms) if values else (beginning(now_ms), "n1", now_ms)
+        model.apply(sent, node)
+        driver.apply(*sent, node=node)
     return driver.digest()
 
 

@@ -56,18 +56,18 @@ class Promises:
 
 
 def play(history: list[list[int]]) -> None:
-    model, promises, now_ms = Model(), Promises(), 1_000_000
+    model, promises, now_ms = Model(), Promises(), 10_000_000
     with scratch_driver() as driver:
-        compare(driver, model, promises, beginning(now_ms))
+        compare(driver, model, promises, beginning(now_ms), "n1")
         for values in history:
-            sent, now_ms = commands(model, values, now_ms)
-            compare(driver, model, promises, sent)
+            sent, node, now_ms = commands(model, values, now_ms)
+            compare(driver, model, promises, sent, node)
 
 
-def compare(driver: Driver, model: Model, promises: Promises, sent: list[c.Command]) -> None:
+def compare(driver: Driver, model: Model, promises: Promises, sent: list[c.Command], node: str) -> None:
     """Let both apply one proposal, and look at everything."""
-    replies, events = model.apply(sent)
-    outcome = driver.apply(*sent)
+    replies, events = model.apply(sent, node)
+    outcome = driver.apply(*sent, node=node)
     assert outcome.replies == replies
     assert outcome.events == events
     assert state_of(driver) == state_of_model(model)
@@ -93,6 +93,7 @@ def state_of(driver: Driver) -> dict[str, Any]:
                 if isinstance(count := getattr(counters, name), int) and count
             },
             "ticks": counters.ticks_skipped,
+            "clock": snapshot.clock_ms(),
         }
 
 
@@ -116,6 +117,7 @@ def state_of_model(model: Model) -> dict[str, Any]:
         "buckets": model.buckets,
         "counts": {name: count for name, count in model.counts.items() if count and " " not in name},
         "ticks": ticks,
+        "clock": model.clock_ms,
     }
 
 

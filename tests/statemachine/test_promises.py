@@ -67,7 +67,8 @@ def test_I2_creating_the_run_and_moving_past_the_tick_is_one_command(owned: Driv
 
 def test_I2_a_tick_that_is_not_run_leaves_a_record_with_its_reason(owned: Driver) -> None:
     owned.put("A")
-    owned.apply(fire(tick(DUE_MS, DUE_MS + 3 * SECOND, runs=(), skips=(skipped(DUE_MS, DUE_MS + 2 * SECOND, 3),))))
+    missed = tick(DUE_MS, DUE_MS + 3 * SECOND, runs=(), skips=(skipped(DUE_MS, DUE_MS + 2 * SECOND, 3),))
+    owned.apply(fire(missed, now_ms=DUE_MS + 3 * SECOND))
     run = owned.run(RUN_ID)
     assert (run.state, run.reason, run.until_ms, run.count) == (RunState.SKIPPED, "misfire", DUE_MS + 2 * SECOND, 3)
 

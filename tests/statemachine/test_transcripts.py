@@ -1,8 +1,8 @@
 """Transcripts: commands, the replies and events expected of them, and what the state then shows, with prose between.
 
 HORAE_REWRITE_TRANSCRIPTS=1 in the environment writes what the machine does now into the files; a person reads the
-diff. Lines: `#` prose, `at MS` sets the clock, `> ` commands (consecutive ones are one proposal), `? ` a question on
-the state, everything indented is what came of it.
+diff. Lines: `#` prose, `at MS` sets the clock, `by NODE` the proposer, `> ` commands (consecutive ones are one
+proposal), `? ` a question on the state, everything indented is what came of it.
 """
 
 from __future__ import annotations
@@ -46,23 +46,25 @@ def test_there_are_transcripts() -> None:
 
 def play(lines: list[str], driver: Driver) -> Iterator[str]:
     """The transcript as the machine has it: the questions as they stand, the answers anew."""
-    now_ms, pending = 0, []
+    now_ms, node, pending = 0, "n1", []
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         if line.startswith("at "):
             now_ms = int(line.removeprefix("at "))
+        elif line.startswith("by "):
+            node = line.removeprefix("by ")
         elif line.startswith("> "):
             pending.append(parse_command(line.removeprefix("> "), now_ms))
         if not line.startswith("  "):
             yield line
         if pending and not after.startswith("> "):
-            yield from proposed(driver, pending)
+            yield from proposed(driver, pending, node)
             pending = []
         if line.startswith("? "):
             yield from asked(driver, line.removeprefix("? "))
 
 
-def proposed(driver: Driver, commands: list) -> Iterator[str]:
-    outcome = driver.apply(*commands)
+def proposed(driver: Driver, commands: list, node: str) -> Iterator[str]:
+    outcome = driver.apply(*commands, node=node)
     yield from (f"  {format_reply(reply)}" for reply in outcome.replies)
     yield from (f"  {format_event(topic, event)}" for topic, event in outcome.events)
 
@@ -85,7 +87,7 @@ def show_runs(snapshot: Snapshot, job_id: str, *states: str) -> Iterator[str]:
 
 def show_sessions(snapshot: Snapshot) -> Iterator[str]:
     for session in snapshot.sessions():
-        fields = ("node", "incarnation", "live", "held_due", "held_ahead", "renewal", "draining")
+        fields = ("node", "incarnation", "live", "held_due", "held_ahead", "renewal", "draining", "suspect")
         yield format_record(session, *fields)
     for node, incarnation in snapshot.ended_sessions():
         yield f"to be given back: {node} {incarnation}"
@@ -113,6 +115,7 @@ QUESTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "claims": show_claims,
     "timers": show_timers,
     "next": lambda snapshot, job_id: iter([format_value(snapshot.next_run_ms(job_id))]),
+    "clock": lambda snapshot: iter([format_value(snapshot.clock_ms())]),
     "counters": lambda snapshot: iter([format_record(snapshot.counters())]),
     "job": lambda snapshot, job_id: iter([format_value(snapshot.job(job_id))]),
 }

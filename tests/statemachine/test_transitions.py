@@ -78,13 +78,13 @@ def test_a_missing_key_is_the_refusal(driver: Driver, state: RunState, move: Mov
     assert allows(run, move) == ((state, move) in TRANSITIONS)
     if not allows(run, move):
         with driver.environment.begin() as transaction, pytest.raises(AssertionError, match="does not"):
-            change(Work(transaction, driver.machine.tables(transaction)), run, move)
+            change(Work(transaction, driver.machine.tables(transaction), "n1"), run, move)
 
 
 @pytest.mark.parametrize("state", sorted(set(RunState) - set(BIRTHS)))
 def test_a_run_begins_in_few_states(driver: Driver, state: RunState) -> None:
     with driver.environment.begin() as transaction, pytest.raises(AssertionError):
-        create(Work(transaction, driver.machine.tables(transaction)), a_run(state))
+        create(Work(transaction, driver.machine.tables(transaction), "n1"), a_run(state))
 
 
 @pytest.mark.parametrize("state", [RunState.QUEUED, RunState.CLAIMED, RunState.SCHEDULED, RunState.RETRYING])
@@ -92,5 +92,5 @@ def test_a_run_that_is_not_where_it_should_be_stops_the_machine(driver: Driver, 
     move = next(move for (start, move), end in TRANSITIONS.items() if start is state and end is not RunState.RUNNING)
     transaction = driver.environment.begin(write=True)
     with pytest.raises(AssertionError, match="must"):
-        change(Work(transaction, driver.machine.tables(transaction)), a_run(state), move, retry_at_ms=7000)
+        change(Work(transaction, driver.machine.tables(transaction), "n1"), a_run(state), move, retry_at_ms=7000)
     transaction.abort()

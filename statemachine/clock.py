@@ -1,0 +1,39 @@
+"""What time it is for the cluster: the median of the live sessions' wall clocks. One wrong clock cannot move it.
+
+Each session's clock is read from its renewals and from whatever else its node proposes, so the reading is a little old:
+it lags behind a right clock by a second or two, by a TTL at worst while nodes die, and by a whole outage until a
+majority has proposed something again. What a proposer's clock decides is therefore judged with CLOCK_OFF_MS of room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from statemachine.limits import ALONE_RENEWALS, CLOCK_OFF_MS
+from statemachine.records import Session
+
+
+def cluster_clock_ms(sessions: Collection[Session], last_ms: int | None) -> int | None:
+    """The clock by the last session of every node; `last_ms` is what it was before. None: nobody has said a time."""
+    live = [session for session in sessions if session.live]
+    clock_ms = median_ms([session.wall_ms for session in live], last_ms)
+    if len(live) == 1 < len(sessions) and live[0].renewal < ALONE_RENEWALS and is_off(clock_ms, last_ms):
+        # The cluster was down, and this node is the first one back. If it is the one whose clock is wrong, the others,
+        # who come up beside it, must be heard before it skips a tick.
+        return last_ms
+    return clock_ms
+
+
+def median_ms(readings_ms: Collection[int], last_ms: int | None) -> int | None:
+    """The median; of two in the middle the one that is nearer to what was agreed before: if they are a year apart, that
+    one is right."""
+    if not readings_ms:
+        return last_ms
+    ordered = sorted(readings_ms)
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return low if last_ms is None or abs(low - last_ms) <= abs(high - last_ms) else high
+
+
+def is_off(wall_ms: int | None, clock_ms: int | None) -> bool:
+    """Whether a wall clock is too far from the cluster's; not if either is unknown."""
+    return wall_ms is not None and clock_ms is not None and abs(wall_ms - clock_ms) > CLOCK_OFF_MS
