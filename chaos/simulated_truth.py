@@ -117,6 +117,9 @@ class WitnessedMachine:
     def applied_index(self, transaction: Any) -> int:
         return self._machine.applied_index(transaction)
 
+    def incarnation_of(self, transaction: Any, node: str) -> int:
+        return self._machine.incarnation_of(transaction, node)
+
     def apply(self, transaction: Any, *, index: int, proposal: Proposal | None) -> Applied:
         applied = self._machine.apply(transaction, index=index, proposal=proposal)
         self._charge()

@@ -40,9 +40,13 @@ class LocalBarriers:
         self._waiting: dict[int, None] = {}
         self._asked: dict[int, int] = {}
         self._answered: dict[int, int] = {}
-        self._round = incarnation * ROUNDS_PER_INCARNATION
+        self.begin(incarnation)
         self._asked_at = float("-inf")
         self._route: Route | None = None
+
+    def begin(self, incarnation: int) -> None:
+        """Number the rounds to come as those of this incarnation, a newer one."""
+        self._round = incarnation * ROUNDS_PER_INCARNATION
 
     def add(self, barrier_id: int) -> None:
         """Raises LogOverloaded."""

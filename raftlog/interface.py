@@ -74,6 +74,10 @@ class Applier(Protocol):
         """The index that the state in this transaction stands at; 0 for an empty store."""
         ...
 
+    def incarnation_of(self, transaction: Transaction, node: str) -> int:
+        """The last incarnation under which a proposal of `node` was applied; 0: none was."""
+        ...
+
     def apply(self, transaction: Transaction, *, index: int, proposal: Proposal | None) -> Applied:
         """Apply the entry at `index`, which must be applied_index + 1. None is an entry without commands
         (a new leader's no-op): it only moves the index."""

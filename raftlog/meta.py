@@ -64,8 +64,8 @@ class MetaStore:
             self._check(stored_format, identity)
         return self.next_incarnation()
 
-    def next_incarnation(self) -> int:
-        incarnation: int = self._get(_INCARNATION, 0) + 1
+    def next_incarnation(self, *, least: int = 1) -> int:
+        incarnation: int = max(self._get(_INCARNATION, 0) + 1, least)
         self._put(_INCARNATION, incarnation)
         return incarnation
 

@@ -45,6 +45,9 @@ logger = logging.getLogger(__name__)
 TIMER_SLACK_S = 0.001
 """The library's timers fire strictly after their time."""
 
+INCARNATIONS_SKIPPED = 1000
+"""Starts of a store that was lost which may have proposed something that no state shows yet, as a generous bound."""
+
 _REFUSALS = (CommandTooLarge, LogOverloaded, MessageRefused)
 """Errors that leave the node as it was."""
 
@@ -97,6 +100,8 @@ class RaftNode:
         meta = MetaStore(self._disk)
         self._journal = LmdbJournal(self._disk, meta, cache_bytes=self._config.journal_cache_bytes)
         self._incarnation = meta.open(self._identity)
+        self._meta = meta
+        self._is_nameless = not meta.joined()
         self._seams = Seams(clock=self._clock, random=random, journal=self._journal)
         with self._seams:
             return Core(
@@ -119,7 +124,8 @@ class RaftNode:
 
     @property
     def incarnation(self) -> int:
-        """Durable; rises with every start on this disk."""
+        """Durable; rises with every start of this node, also if its disk was lost in between: once, then, while it
+        runs, before it takes in anything."""
         return self._incarnation
 
     @property
@@ -160,6 +166,7 @@ class RaftNode:
         with self._at_work():
             if proposal.node != self._identity.node:
                 raise LogBroken(f"node {self._identity.node} proposes in the name of {proposal.node}")
+            self._check_named()
             self._proposals.add(proposal)
 
     def cancel(self, *, incarnation: int, seq: int) -> None:
@@ -170,6 +177,7 @@ class RaftNode:
         """Ask for a read barrier; answered by a BarrierPassed in some later Ready, or never.
         `barrier_id` is the caller's, unique among the pending ones. Raises LogOverloaded (`barriers_pending_max`)."""
         with self._at_work():
+            self._check_named()
             self._barriers.add(barrier_id)
 
     def transfer(self, peer: str | None = None) -> None:
@@ -189,6 +197,7 @@ class RaftNode:
             self._stepped = True
             self._route_own()
             self._core.tick()
+            self._maybe_take_name()
             self._lead_or_forget()
             self._core.flush_answers()
             return self._take_ready()
@@ -219,6 +228,21 @@ class RaftNode:
         """Abort an open transaction and refuse further calls. The disk stays open: it is its opener's."""
         self._broken = True
         self._disk.abort()
+
+    # Inside: names that were never used before.
+
+    def _check_named(self) -> None:
+        if self._is_nameless:
+            raise LogOverloaded("this node's disk is new: it is still catching up")
+
+    def _maybe_take_name(self) -> None:
+        """What this node proposed and asked before its disk was lost must not be taken for what it does now, nor be
+        answered to it. Once it has joined, its state knows under which incarnations that was."""
+        if self._is_nameless and self._meta.joined():
+            used = self._applier.incarnation_of(self._disk.transaction, self._identity.node)
+            self._incarnation = self._meta.next_incarnation(least=used + INCARNATIONS_SKIPPED)
+            self._barriers.begin(self._incarnation)
+            self._is_nameless = False
 
     # Inside: the way of proposals and barriers.
 

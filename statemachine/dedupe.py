@@ -46,6 +46,12 @@ def refusal_of(transaction: Any, tables: Tables, proposal: Proposal) -> str | No
     return "stale_proposal" if proposal.seq <= last.acknowledged else None
 
 
+def last_incarnation(transaction: Any, tables: Tables, node: str) -> int:
+    """The newest incarnation of a proposer; 0: it has proposed nothing."""
+    last = _proposer(transaction, tables, node)
+    return 0 if last is None else last.incarnation
+
+
 def kept_result(transaction: Any, tables: Tables, proposal: Proposal) -> Sequence[bytes] | None:
     """The replies that the proposal got when it was applied; None if it was not."""
     value = transaction.get(_result_key(proposal, proposal.seq), db=tables.results)

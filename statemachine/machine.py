@@ -15,7 +15,7 @@ from statemachine.attempts import finish, start, withdraw
 from statemachine.buckets import assign_buckets
 from statemachine.codec import Undecodable, decode_command, encode_reply
 from statemachine.copying import StateCopy, clear_tables, write_chunk
-from statemachine.dedupe import Proposal, keep_result, kept_result, refusal_of
+from statemachine.dedupe import Proposal, keep_result, kept_result, last_incarnation, refusal_of
 from statemachine.fire import fire
 from statemachine.handout import hand_out
 from statemachine.jobs import delete_job, put_job
@@ -64,6 +64,10 @@ class Machine:
     def applied_index(self, transaction: Any) -> int:
         """The index that the state in this transaction stands at; 0 for an empty store."""
         return read_applied_index(transaction, self.tables(transaction))
+
+    def incarnation_of(self, transaction: Any, node: str) -> int:
+        """The newest incarnation of a node that has proposed anything; 0: it has not."""
+        return last_incarnation(transaction, self.tables(transaction), node)
 
     def apply(self, transaction: Any, *, index: int, proposal: Proposal | None) -> Applied:
         """Apply the entry at `index`, the one after the last. None is an entry without commands."""

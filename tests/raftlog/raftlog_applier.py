@@ -26,6 +26,10 @@ class ChainApplier:
     def applied_index(self, transaction: Any) -> int:
         return self._get(transaction, b"index", 0)
 
+    def incarnation_of(self, transaction: Any, node: str) -> int:
+        incarnation: int = self._get(transaction, b"proposer:" + node.encode(), (0, 0, []))[0]
+        return incarnation
+
     def count(self, transaction: Any) -> int:
         return self._get(transaction, b"count", 0)
 

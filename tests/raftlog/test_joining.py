@@ -6,10 +6,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 from raftlog_bench import Bench
 
+from raftlog.errors import LogOverloaded
 from raftlog.interface import Role
 from raftlog.joining import Joining
+from raftlog.node import RaftNode
 
 
 def wiped(bench: Bench, name: str) -> None:
@@ -96,6 +99,31 @@ def test_catching_up_is_to_reach_what_the_leader_had_when_it_was_first_heard(ben
 def _joins_with_any_entry_of_the_term(joining: Joining, entry_term: int, index: int) -> None:
     if entry_term == joining._term:
         joining._joined = True
+
+
+def test_a_wiped_node_uses_no_name_of_its_earlier_life(bench: Bench, guard: Any) -> None:
+    """Its disk counted its starts. Counted anew, its proposals would bear names of earlier ones, be dropped as their
+    repeats, and answered with their results."""
+    guard.remove(RaftNode, "_maybe_take_name", lambda self: setattr(self, "_is_nameless", False))
+    bench.elect("n1")
+    bench.propose("n3", 1, b"before")
+    bench.settle()
+    wiped(bench, "n3")
+    with pytest.raises(LogOverloaded):
+        bench.propose("n3", 1, b"too early")
+    with pytest.raises(LogOverloaded):
+        bench.nodes["n3"].barrier(1)
+    bench.connect_all()
+    bench.now += 0.2
+    bench.settle()
+    with guard.verdict():
+        bench.propose("n3", 1, b"after")
+        bench.settle()
+        assert [list(result.replies) for result in bench.results["n3"]] == [[b"1"], [b"2"]]
+    incarnation = bench.nodes["n3"].incarnation
+    bench.crash("n3")
+    bench.start("n3", bootstrap=False)
+    assert bench.nodes["n3"].incarnation == incarnation + 1, "it is durable"
 
 
 def test_a_cluster_without_bootstrap_elects_nobody(tmp_path: Path) -> None:

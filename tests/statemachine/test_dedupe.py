@@ -75,6 +75,13 @@ def test_a_newer_incarnation_begins_anew_and_the_older_is_refused(driver: Driver
     assert len(driver.table("results")) == 1
 
 
+def test_the_state_knows_the_last_incarnation_of_each_node(driver: Driver) -> None:
+    driver.propose(creates("A", seq=1, incarnation=4))
+    with driver.environment.begin() as transaction:
+        known = [driver.machine.incarnation_of(transaction, node) for node in ("n1", "n2")]
+    assert known == [4, 0]
+
+
 def test_proposers_do_not_meet(driver: Driver) -> None:
     for node in ("n1", "n10", "n"):
         [reply] = driver.propose(Proposal(node=node, seq=1, commands=[encode_command(put_job(node))])).replies
