@@ -11,7 +11,7 @@ from httpapi.forwarding import FORWARDED_HEADER, ask_peer
 from httpapi.parsing import identifier
 from httpapi.problem import PeerUnreachable
 from httpapi.query import Query
-from node.interface import NotFound, Run, RunLog, Scheduler
+from node.interface import LogElsewhere, NotFound, RunLog, Scheduler
 
 ATTEMPT_HEADER = "Horae-Attempt"
 TRUNCATED_HEADER = "Horae-Log-Truncated"
@@ -27,23 +27,20 @@ class LogRoutes:
         return [web.get("/v1/runs/{run_id:[^/:]+}/log", self.show)]
 
     async def show(self, request: web.Request) -> web.Response:
-        """Text. `attempt` chooses one; without it the last that has a log."""
+        """Text, empty when there was no output. `attempt` chooses one; without it the last that has ended, or else the
+        one under way."""
         query = Query(request, ("attempt",))
         attempt = query.integer("attempt", least=1, most=ATTEMPTS_MAX, default=0) or None
         query.done()
         run_id = identifier(request, "run_id", "run")
         try:
             return _text(await self._scheduler.run_log(run_id, attempt=attempt))
-        except NotFound as missing:
-            if FORWARDED_HEADER in request.headers:
-                raise
-            return await self._from_peer(run_id, attempt, missing)
+        except LogElsewhere as elsewhere:
+            if FORWARDED_HEADER in request.headers or elsewhere.node == self._node:
+                raise NotFound(str(elsewhere)) from None
+            return await self._from_peer(elsewhere.node, run_id, attempt)
 
-    async def _from_peer(self, run_id: str, attempt: int | None, missing: NotFound) -> web.Response:
-        run, _ = await self._scheduler.run(run_id, consistency="local")
-        holder = _holder(run, attempt)
-        if holder is None or holder == self._node:
-            raise missing
+    async def _from_peer(self, holder: str, run_id: str, attempt: int | None) -> web.Response:
         address = self._scheduler.node_addresses().get(holder)
         if address is None:
             raise PeerUnreachable(f"The log is on node {holder}, which is not part of the cluster right now.")
@@ -58,13 +55,6 @@ class LogRoutes:
             unreachable=f"The log is on node {holder}, which does not answer.",
             kept_headers=(ATTEMPT_HEADER, TRUNCATED_HEADER),
         )
-
-
-def _holder(run: Run, attempt: int | None) -> str | None:
-    """The node that ran the attempt; the last attempt's without one. A running attempt is not among the kept ones."""
-    if attempt is None:
-        return run.attempts[-1].node if run.attempts else run.node
-    return next((one.node for one in run.attempts if one.attempt == attempt), None)
 
 
 def _text(log: RunLog) -> web.Response:

@@ -92,6 +92,14 @@ class NotFound(HoraeError):
     status = 404
 
 
+class LogElsewhere(NotFound):
+    """Another node ran the attempt, and has its log."""
+
+    def __init__(self, detail: str, *, node: str) -> None:
+        super().__init__(detail)
+        self.node = node
+
+
 class Conflict(HoraeError):
     """The request contradicts what is there."""
 
@@ -288,7 +296,9 @@ class Scheduler(Protocol):
     async def run(self, run_id: str, *, consistency: Consistency = "linearizable") -> tuple[Run, Read]: ...
 
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
-        """The log kept on THIS node. NotFound names the node that has it."""
+        """What THIS node kept of an attempt's output; empty when there was none. Without `attempt` the last that has
+        ended, or else the one under way. LogElsewhere names the node that ran it; NotFound: there is no such run or
+        attempt, or its log is too old to be kept."""
         ...
 
     async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView: ...

@@ -31,6 +31,7 @@ class RunLogs:
     def __init__(self, folder: Path, *, node: str) -> None:
         self._folder = folder
         self._node = node
+        self._first_kept = 0
 
     def write(self, run_id: str, attempt: int, output: bytes, *, truncated: bool) -> int:
         """Keep an attempt's output; returns the bytes kept. Raises OSError when the disk refuses."""
@@ -42,22 +43,25 @@ class RunLogs:
         fresh.replace(path)
         return len(kept)
 
-    def read(self, run_id: str, *, attempt: int | None, last_attempt: int) -> RunLog:
-        """An attempt's log; without `attempt` the last one that is here. Raises NotFound."""
+    def read(self, run_id: str, attempt: int) -> RunLog | None:
+        """An attempt's log; None when it is not here: it was empty, is of another node, or was pruned. Raises NotFound
+        for what cannot be the id of a run."""
         if _RUN_ID.match(run_id) is None:
             raise NotFound(f"There is no run {run_id!r}.")
-        wanted = range(last_attempt, 0, -1) if attempt is None else (attempt,)
-        for number in wanted:
-            for cut in (False, True):
-                with contextlib.suppress(FileNotFoundError):
-                    output = self._path(run_id, number, cut=cut).read_bytes()
-                    return RunLog(attempt=number, output=output, truncated=cut)
-        which = "no log" if attempt is None else f"no log of attempt {attempt}"
-        raise NotFound(f"Node {self._node} has {which} of run {run_id}.")
+        for cut in (False, True):
+            with contextlib.suppress(FileNotFoundError):
+                output = self._path(run_id, attempt, cut=cut).read_bytes()
+                return RunLog(attempt=attempt, output=output, truncated=cut)
+        return None
+
+    def check_kept(self, run_id: str) -> None:
+        """Raises NotFound for a run that is so old that its logs are gone or about to go."""
+        if int(run_id[:FOLDER_DIGITS], 16) < self._first_kept:
+            raise NotFound(f"Run {run_id} is so old that node {self._node} no longer keeps its logs.")
 
     def prune(self, before_ms: int) -> int:
         """Remove folders whose runs were all due before; at most FOLDERS_PRUNED_MAX. Returns how many went."""
-        first_kept = max(before_ms, 0) >> FOLDER_SHIFT
+        first_kept = self._first_kept = max(before_ms, 0) >> FOLDER_SHIFT
         if not self._folder.is_dir():
             return 0
         names = sorted(entry.name for entry in self._folder.iterdir() if _is_folder_name(entry.name))

@@ -18,6 +18,7 @@ from node.interface import (
     Invalid,
     JobCreated,
     JobDraft,
+    LogElsewhere,
     NodeView,
     NotFound,
     Preview,
@@ -88,14 +89,20 @@ class Service(Reads):
 
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
         run = await self._run_known_to_all(run_id)
-        try:
-            return await asyncio.to_thread(self._logs.read, run_id, attempt=attempt, last_attempt=run.attempt)
-        except NotFound as missing:
-            holders = sorted({one.node for one in run.attempts if attempt in (None, one.attempt)})
-            elsewhere = [node for node in holders if node != self._identity.node]
-            if not elsewhere:
-                raise
-            raise NotFound(f"{missing} Node {elsewhere[-1]} ran it.") from None
+        number = attempt or (run.attempts[-1].attempt if run.attempts else run.attempt)
+        kept = await asyncio.to_thread(self._logs.read, run_id, number)
+        if kept is not None:
+            return kept
+        ran_by = _node_of_attempt(run, number)
+        if ran_by is None:
+            raise NotFound(f"Run {run_id} has had no attempt {number}.")
+        own = self._identity.node
+        if ran_by != own:
+            raise LogElsewhere(
+                f"Node {own} has no log of attempt {number} of run {run_id}: {ran_by} ran it.", node=ran_by
+            )
+        self._logs.check_kept(run_id)
+        return RunLog(attempt=number, output=b"", truncated=False)
 
     async def _run_known_to_all(self, run_id: str) -> Run:
         """This node's copy alone may not know yet of a run, or of its last attempt, that another node has answered.
@@ -186,6 +193,12 @@ class Service(Reads):
     def node_addresses(self) -> Mapping[str, str]:
         with self.open_at(0) as (snapshot, _):
             return {session.node: session.http for session in snapshot.sessions() if session.live}
+
+
+def _node_of_attempt(run: Run, attempt: int) -> str | None:
+    """The node that ran it or has it under way; None when there is no such attempt."""
+    ended = next((one.node for one in run.attempts if one.attempt == attempt), None)
+    return ended or (run.node if attempt == run.attempt else None)
 
 
 def _node_view(session: Session, *, role: str, buckets: int, skew_s: float | None) -> NodeView:

@@ -34,15 +34,29 @@ async def test_output_that_is_no_text_is_passed_as_it_is(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("asked", ["n1", "n2"])
-async def test_a_log_that_nobody_has_is_not_found(pair: Pair, asked: str) -> None:
+async def test_an_attempt_without_output_has_an_empty_log(pair: Pair, asked: str) -> None:
     run = await pair.run_on("n2")
-    answer = await pair.clients[asked].get(f"/v1/runs/{run.run_id}/log")
-    assert (answer.status, answer.content_type) == (404, "application/problem+json")
+    for query in ("", "?attempt=1"):
+        answer = await pair.clients[asked].get(f"/v1/runs/{run.run_id}/log{query}")
+        assert (answer.status, answer.content_type, await answer.read()) == (200, "text/plain", b"")
+        assert (answer.headers["Horae-Attempt"], answer.headers["Horae-Log-Truncated"]) == ("1", "false")
 
 
-async def test_an_attempt_that_never_was_is_not_found(pair: Pair) -> None:
+@pytest.mark.parametrize("asked", ["n1", "n2"])
+async def test_only_what_never_was_is_not_found(pair: Pair, asked: str) -> None:
     run = await pair.run_on("n2")
-    assert (await pair.clients["n1"].get(f"/v1/runs/{run.run_id}/log?attempt=9")).status == 404
+    for path in (f"/v1/runs/{run.run_id}/log?attempt=9", "/v1/runs/0193f2c00000-01JDAAAAAAAAAAAAAAAAAAAAAA/log"):
+        answer = await pair.clients[asked].get(path)
+        assert (answer.status, answer.content_type) == (404, "application/problem+json")
+        assert "attempt 9" in (await answer.json())["detail"] or "run" in (await answer.json())["detail"]
+
+
+async def test_the_log_of_an_attempt_under_way_is_asked_of_its_node(pair: Pair) -> None:
+    run = await pair.run_on("n2")
+    for twin in pair.twins.values():
+        twin.put_run(msgspec.structs.replace(run, attempts=()))
+    answer = await pair.clients["n1"].get(f"/v1/runs/{run.run_id}/log?attempt=1")
+    assert (answer.status, await answer.read()) == (200, b"")
 
 
 async def test_two_nodes_that_point_at_each_other_do_not_loop(pair: Pair) -> None:

@@ -25,6 +25,7 @@ from node.interface import (
     JobDraft,
     JobPage,
     JobView,
+    LogElsewhere,
     NodeView,
     NotFound,
     PreconditionFailed,
@@ -175,12 +176,15 @@ class Twin:
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
         self._check_alive()
         run = self._known_run(run_id)
-        held = sorted(number for known, number in self.logs if known == run_id)
-        wanted = held[-1] if attempt is None and held else attempt
-        log = None if wanted is None else self.logs.get((run_id, wanted))
-        if log is None:
-            raise NotFound(f"This node keeps no such log; run {run_id} was on node {run.node}.")
-        return log
+        nodes = {one.attempt: one.node for one in run.attempts}
+        number = attempt or max(nodes, default=run.attempt)
+        if run.node is not None:
+            nodes.setdefault(run.attempt, run.node)
+        if number not in nodes:
+            raise NotFound(f"Run {run_id} has had no attempt {number}.")
+        if nodes[number] != self.node:
+            raise LogElsewhere(f"Run {run_id} was on node {nodes[number]}.", node=nodes[number])
+        return self.logs.get((run_id, number), RunLog(attempt=number, output=b"", truncated=False))
 
     async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView:
         self._check_alive()

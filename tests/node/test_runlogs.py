@@ -20,25 +20,30 @@ def logs(tmp_path: Path) -> RunLogs:
 def test_what_was_written_is_read_back_an_attempt_at_a_time(logs: RunLogs) -> None:
     assert logs.write(RUN_ID, 1, b"one", truncated=False) == 3
     logs.write(RUN_ID, 3, b"three", truncated=True)
-    assert logs.read(RUN_ID, attempt=1, last_attempt=3) == RunLog(attempt=1, output=b"one", truncated=False)
-    assert logs.read(RUN_ID, attempt=None, last_attempt=4) == RunLog(attempt=3, output=b"three", truncated=True)
+    assert logs.read(RUN_ID, 1) == RunLog(attempt=1, output=b"one", truncated=False)
+    assert logs.read(RUN_ID, 2) is None
+    assert logs.read(RUN_ID, 3) == RunLog(attempt=3, output=b"three", truncated=True)
 
 
 def test_output_beyond_the_limit_is_cut_and_says_so(logs: RunLogs) -> None:
     assert logs.write(RUN_ID, 1, b"x" * (OUTPUT_BYTES_MAX + 1), truncated=False) == OUTPUT_BYTES_MAX
-    assert logs.read(RUN_ID, attempt=1, last_attempt=1).truncated
+    kept = logs.read(RUN_ID, 1)
+    assert kept is not None and kept.truncated
 
 
-@pytest.mark.parametrize("attempt", [None, 2])
-def test_a_log_that_is_not_here_names_the_node(logs: RunLogs, attempt: int | None) -> None:
-    with pytest.raises(NotFound, match="Node n1 has no log"):
-        logs.read(RUN_ID, attempt=attempt, last_attempt=2)
+def test_it_knows_which_logs_are_gone_because_they_are_old(logs: RunLogs) -> None:
+    logs.check_kept(RUN_ID)
+    logs.prune(1_796_004_000_000 - (1 << FOLDER_SHIFT))
+    logs.check_kept(RUN_ID)
+    logs.prune(1_796_004_000_000 + (1 << FOLDER_SHIFT))
+    with pytest.raises(NotFound, match="so old that node n1"):
+        logs.check_kept(RUN_ID)
 
 
 @pytest.mark.parametrize("run_id", ["../../etc/passwd", "0" * 12 + "-a/b", "0" * 12 + "-a.b", "", "0" * 12 + "-a\n"])
 def test_no_id_leads_out_of_the_folder(logs: RunLogs, run_id: str) -> None:
     with pytest.raises(NotFound):
-        logs.read(run_id, attempt=1, last_attempt=1)
+        logs.read(run_id, 1)
     with pytest.raises(AssertionError):
         logs.write(run_id, 1, b"", truncated=False)
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from node.interface import (
+    Attempt,
+    AttemptOutcome,
     Conflict,
     Invalid,
     JobDraft,
+    LogElsewhere,
     Malformed,
     NoopTarget,
     NotFound,
     OutcomeUnknown,
     Overloaded,
     PreconditionFailed,
+    Read,
+    Run,
     RunKind,
+    RunLog,
     RunState,
     TooLarge,
     Unavailable,
@@ -205,6 +212,33 @@ async def test_a_log_is_shown_without_a_majority_too(idle: LiveNode, tmp_path: P
     RunLogs(tmp_path / "logs", node="n1").write(run.run_id, 1, b"hello", truncated=False)
     idle.log.cut = log_errors.OutcomeUnknown()
     assert (await idle.service.run_log(run.run_id, attempt=1)).output == b"hello"
+
+
+async def test_the_log_of_an_attempt_without_output_is_empty_unless_it_is_elsewhere_or_never_was(
+    idle: LiveNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created = await idle.service.create_job(draft())
+    run = await idle.service.run_now(created.job_id)
+    with pytest.raises(NotFound, match="no attempt 1"):
+        await idle.service.run_log(run.run_id)
+    ended = [Attempt(attempt=number + 1, node=f"n{number}", outcome=AttemptOutcome.FAILED) for number in (1, 2)]
+    later = msgspec.structs.replace(run, node="n1", attempt=4, attempts=tuple(ended))
+    read = (await idle.service.run(run.run_id))[1]
+
+    async def known(run_id: str, **_: object) -> tuple[Run, Read]:
+        return later, read
+
+    monkeypatch.setattr(idle.service, "run", known)
+    for attempt in (2, 4):
+        assert await idle.service.run_log(run.run_id, attempt=attempt) == RunLog(
+            attempt=attempt, output=b"", truncated=False
+        )
+    for asked in (None, 3):
+        with pytest.raises(LogElsewhere, match=r"attempt 3 .* n2 ran it") as elsewhere:
+            await idle.service.run_log(run.run_id, attempt=asked)
+        assert elsewhere.value.node == "n2"
+    with pytest.raises(NotFound, match="no attempt 1"):
+        await idle.service.run_log(run.run_id, attempt=1)
 
 
 @pytest.mark.parametrize(
