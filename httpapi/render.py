@@ -141,6 +141,7 @@ def _node(view: NodeView) -> Json:
         "slots": view.slots,
         "applied_index": view.applied_index,
         "skew_s": view.skew_s,
+        "disk_low": view.disk_low,
         "version": view.version,
     }
 

@@ -130,6 +130,12 @@ class Unavailable(HoraeError):
     status = 503
 
 
+class DiskFull(HoraeError):
+    """The disk is nearly full; nothing was done. Deleting still works, and so does another node that has room."""
+
+    status = 507
+
+
 class OutcomeUnknown(HoraeError):
     """No answer in time: the change may have happened or may yet; repeat the same request to find out."""
 
@@ -225,6 +231,8 @@ class NodeView:
     skew_s: float | None
     version: str
     tzdata: str
+    disk_low: bool = False
+    """Whether its disk is nearly full, as far as the node that answers knows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -39,6 +39,7 @@ from statemachine.limits import INT_MAX
 from statemachine.records import Job, Session
 
 PRUNE_EVERY_S = 600.0
+MIB = 1024 * 1024
 DAY_MS = 24 * 3600 * 1000
 STALLED_S = 2.0
 """A loop that did not turn for so long is shown as stalled: twenty times its usual pace."""
@@ -158,6 +159,10 @@ class Runtime:
             return "this node is leaving"
         if self.probe.stale_s > QUORUM_LOST_S:
             return "this node does not reach a majority of the cluster"
+        status = self._log.status
+        if status.node in status.low_disks:
+            free_mib = (status.disk_free_bytes or 0) / MIB
+            return f"the disk of this node is nearly full ({free_mib:.0f} MiB free)"
         if not self.worker.may_start():
             return "this node has no valid session"
         if self._clock.monotonic() - self._ticks.last_step_s > STALLED_S:

@@ -58,6 +58,10 @@ class StoppedEarly(Exception):
     """The node was told to stop before it had started."""
 
 
+class LogProcessEnded(Exception):
+    """The log process ended although nobody told it to; its own log says why."""
+
+
 class NodeBroken(Exception):
     """Something that must never happen has happened; the node ends so that it can be started afresh."""
 
@@ -77,6 +81,9 @@ def run_node(settings: ServeSettings) -> int:
         return 0
     except StartError as error:
         logger.critical("%s", error)
+        return 1
+    except LogProcessEnded as error:
+        logger.critical("node %s ends: %s", settings.node_id, error)
         return 1
     except Exception:
         logger.critical("node %s is broken and ends", settings.node_id, exc_info=True)
@@ -110,7 +117,8 @@ async def _work(node: Node, log: LogClient, told_to_stop: asyncio.Event) -> None
     try:
         await asyncio.wait((work, log.closed), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
-            raise NodeBroken(f"the log process ended: {log.closed.result()}")
+            await log.close()
+            raise LogProcessEnded(f"the log process ended ({log.end}); what it logged says why")
         if work.cancelled():
             raise NodeBroken("an error that nobody caught; see above")
         work.result()

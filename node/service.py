@@ -179,6 +179,7 @@ class Service(Reads):
                 sessions.get(node) or _never_seen(node, self._identity.raft_addresses.get(node, "")),
                 role="leader" if node == status.leader else "follower",
                 buckets=buckets[node],
+                disk_low=node in status.low_disks,
                 skew_s=skews_s.get(node),
             )
             for node in sorted({*status.members, *sessions})
@@ -201,7 +202,7 @@ def _node_of_attempt(run: Run, attempt: int) -> str | None:
     return ended or (run.node if attempt == run.attempt else None)
 
 
-def _node_view(session: Session, *, role: str, buckets: int, skew_s: float | None) -> NodeView:
+def _node_view(session: Session, *, role: str, buckets: int, disk_low: bool, skew_s: float | None) -> NodeView:
     return NodeView(
         node=session.node,
         http=session.http,
@@ -212,6 +213,7 @@ def _node_view(session: Session, *, role: str, buckets: int, skew_s: float | Non
         running=session.running,
         slots=session.slots,
         applied_index=session.applied_index or None,
+        disk_low=disk_low,
         skew_s=skew_s,
         version=session.version,
         tzdata=session.tzdata,

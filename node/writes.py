@@ -14,6 +14,7 @@ from node.admission import admit, parse_args
 from node.clock import Clock
 from node.interface import (
     Conflict,
+    DiskFull,
     FieldError,
     HoraeError,
     Invalid,
@@ -97,7 +98,7 @@ class Writes:
     async def delete_job(self, job_id: str, *, expected_version: int | None = None) -> None:
         """Answers when the delete is effective: no tick of the job starts any more."""
         command = DeleteJob(now_ms=self._sources.clock.wall_ms(), job_id=job_id, expected_version=expected_version)
-        reply = await self._propose(command)
+        reply = await self._propose(command, lane=self._lane_of_what_makes_room())
         if reply.code == "unknown_job":
             raise NotFound(f"There is no job {job_id}.")
         if reply.code == "version_conflict":
@@ -144,10 +145,14 @@ class Writes:
         assert isinstance(reply, RunReply) and reply.run_id is not None
         return (await self._reads.run(reply.run_id))[0]
 
-    async def _propose(self, command: Command) -> AnyReply:
+    def _lane_of_what_makes_room(self) -> Lane:
+        """While clients are refused for want of room on the disks, what frees some is the node's own work."""
+        return Lane.WORK if self._log.status.refuses_clients else Lane.CLIENT
+
+    async def _propose(self, command: Command, *, lane: Lane = Lane.CLIENT) -> AnyReply:
         try:
             data = encode_command(command)
-            return decode_reply(await self._log.propose(data, lane=Lane.CLIENT, timeout_s=WRITE_TIMEOUT_S))
+            return decode_reply(await self._log.propose(data, lane=lane, timeout_s=WRITE_TIMEOUT_S))
         except log_errors.LogError as error:
             raise _translated(error) from error
 
@@ -195,5 +200,7 @@ def _translated(error: log_errors.LogError) -> HoraeError:
             return TooLarge()
         case log_errors.LogOverloaded():
             return Overloaded()
+        case log_errors.DiskFull():
+            return DiskFull(f"Nothing was done: {error}. Deleting still works, and so does a node that has room.")
         case _:
             return Unavailable()

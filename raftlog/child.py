@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,8 @@ START_TIMEOUT_S: Final = 60.0
 """From the fork until the log is open; a store is opened in a fraction of a second, but a busy disk may take longer."""
 STOP_TIMEOUT_S: Final = 5.0
 """From closing its socket until it is killed: one tick and its commit."""
+DAMAGE_SIGNALS: Final = frozenset({signal.SIGBUS, signal.SIGSEGV, signal.SIGABRT})
+"""What comes of reading a mapped file that is cut, damaged or cannot be read."""
 
 
 async def start_log_process(argv: Sequence[str], data_dir: Path, config: RaftConfig) -> LogClient:
@@ -56,11 +59,12 @@ async def _wait_ready(process: asyncio.subprocess.Process) -> None:
         return
     if line.startswith(REFUSED):
         raise LogRefused(line.removeprefix(REFUSED).decode(errors="replace"))
-    raise LogRefused(f"the log process ended with code {await process.wait()} before it was ready; its log says why")
+    how = _described(await process.wait())
+    raise LogRefused(f"the log process ended before it was ready ({how}); its log says why")
 
 
-async def _stop(process: asyncio.subprocess.Process, *, timeout_s: float = 0.0) -> None:
-    """Give it time to end by itself, then kill it; returns once it is gone."""
+async def _stop(process: asyncio.subprocess.Process, *, timeout_s: float = 0.0) -> str:
+    """Give it time to end by itself, then kill it; returns once it is gone, how it ended."""
     try:
         async with asyncio.timeout(timeout_s):
             await process.wait()
@@ -69,3 +73,14 @@ async def _stop(process: asyncio.subprocess.Process, *, timeout_s: float = 0.0) 
             logger.warning("the log process did not end by itself; it is killed")
             process.kill()
         await process.wait()
+    return _described(process.returncode or 0)
+
+
+def _described(code: int) -> str:
+    """How a process ended, by its exit code."""
+    if code >= 0:
+        return f"exit code {code}"
+    name = signal.Signals(-code).name
+    if -code in DAMAGE_SIGNALS:
+        return f"killed by {name}: its database file is damaged, or the disk cannot be read"
+    return f"killed by {name}"

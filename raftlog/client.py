@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from raftlog import errors
 from raftlog import local_protocol as local
 from raftlog.config import RaftConfig
-from raftlog.errors import LogClosed, LogOverloaded, NoQuorum, OutcomeUnknown
+from raftlog.errors import DiskFull, LogClosed, LogOverloaded, NoQuorum, OutcomeUnknown
 from raftlog.grouping import Grouping, Waiting
 from raftlog.handover import check_successor
 from raftlog.interface import EventListener, Lane, LogStatus, Role, StatusListener
@@ -45,6 +45,8 @@ class LogClient(asyncio.Protocol):
         """Not yet usable: see `connect` and `child.start_log_process`."""
         self.process_id: int | None = None
         """Of the log process, if it is a child of this one."""
+        self.end = "nobody waited for it"
+        """How it ended, once `close` has waited for its end."""
         self._loop = asyncio.get_running_loop()
         self.closed: asyncio.Future[str] = self._loop.create_future()
         self._hello: asyncio.Future[None] = self._loop.create_future()
@@ -59,7 +61,7 @@ class LogClient(asyncio.Protocol):
         self._barriers: dict[int, asyncio.Future[int]] = {}
         self._last_barrier = 0
         self._next_barrier: asyncio.Future[int] | None = None
-        self._after_close: Callable[[], Awaitable[None]] | None = None
+        self._after_close: Callable[[], Awaitable[str]] | None = None
 
     @classmethod
     async def connect(cls, data_dir: Path, config: RaftConfig) -> LogClient:
@@ -92,6 +94,8 @@ class LogClient(asyncio.Protocol):
         """See `Log.propose`. A command that is still waiting to be sent when its time is over raises LogOverloaded:
         nothing happened, nor will."""
         self._check_open()
+        if lane is Lane.CLIENT and self.status.refuses_clients:
+            raise DiskFull(f"the disks of {', '.join(self.status.low_disks)} are nearly full")
         waiting = self._grouping.add(command, self._loop.create_future(), lane)
         self._schedule_pump()
         timer = self._loop.call_later(timeout_s, self._time_is_over, waiting, timeout_s)
@@ -147,8 +151,8 @@ class LogClient(asyncio.Protocol):
     def on_status(self, listener: StatusListener) -> None:
         self._status_listeners.append(listener)
 
-    def after_close(self, end: Callable[[], Awaitable[None]]) -> None:
-        """Have `close` wait for this too: the end of the child process that serves us."""
+    def after_close(self, end: Callable[[], Awaitable[str]]) -> None:
+        """Have `close` wait for this too: the end of the child process that serves us, and how it ended."""
         self._after_close = end
 
     async def close(self) -> None:
@@ -157,7 +161,7 @@ class LogClient(asyncio.Protocol):
             self._transport.close()
         self._ended("closed by this process")
         if self._after_close is not None:
-            await self._after_close()
+            self.end = await self._after_close()
 
     # --- proposals ---------------------------------------------------------------------------------------------------
 

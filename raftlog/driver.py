@@ -12,6 +12,7 @@ from raftlog.node import RaftNode
 from raftlog.outbox import Outgoing
 from raftlog.peers import Peers
 from raftlog.server import LogServer
+from raftlog.space import SpaceWatch
 
 
 class Driver:
@@ -23,12 +24,14 @@ class Driver:
         node: RaftNode,
         peers: Peers,
         server: LogServer,
+        space: SpaceWatch,
         selector: selectors.BaseSelector,
         clock: Callable[[], float],
     ) -> None:
         self._node = node
         self._peers = peers
         self._server = server
+        self._space = space
         self._selector = selector
         self._clock = clock
 
@@ -48,7 +51,9 @@ class Driver:
         self._send(ready.immediate)
         self._node.commit()
         self._send(ready.held)
-        self._server.deliver(ready)
+        self._server.deliver(self._space.completed(ready))
+        self._send(self._space.turn())
+        self._peers.stand_aside(self._space.stands_aside())
 
     def _wait_s(self) -> float:
         deadline_s = min(self._node.next_deadline(), self._peers.next_turn_s(), self._server.next_turn_s())

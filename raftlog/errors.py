@@ -17,6 +17,10 @@ class LogOverloaded(LogError):
     """Too many proposals are waiting (`proposals_waiting_max`)."""
 
 
+class DiskFull(LogError):
+    """There is too little room on the disk of this node, or on the disks of too many nodes."""
+
+
 class LogClosed(LogError):
     """The log is shutting down or its process has died; the command was not sent."""
 
@@ -37,6 +41,12 @@ class LogRefused(LogError):
 
 class MessageRefused(LogError):
     """A peer's message that no member of this version sends. Nothing of it was used; close its connection."""
+
+
+class LogDamaged(LogError):
+    """What was read from the disk is not what was written: the process must end."""
+
+    definite = False
 
 
 class LogBroken(LogError):

@@ -101,6 +101,12 @@ class LogStatus:
     proposals_pending: int = 0
     commit_seconds: float = 0.0
     """Duration of the last LMDB commit (fsync included)."""
+    disk_free_bytes: int | None = None
+    """Room for this node's data, freed pages of its file included; None before the first look."""
+    low_disks: tuple[str, ...] = ()
+    """Members that this node knows to be short of room."""
+    refuses_clients: bool = False
+    """Whether Lane.CLIENT is refused for want of room: here, or on so many nodes that no majority has any."""
 
 
 EventListener = Callable[[int, Sequence[bytes]], None]
@@ -124,9 +130,9 @@ class Log(Protocol):
     async def propose(self, command: bytes, *, lane: Lane = Lane.CLIENT, timeout_s: float = 10.0) -> bytes:
         """Commit one command (grouped with others of its lane that are waiting) and return the applier's reply to it.
 
-        Raises CommandTooLarge, LogOverloaded, LogClosed (definite: nothing happened, nor will) or OutcomeUnknown
-        (indefinite: the time is over; it may happen yet). Retries under the same id happen inside, until `timeout_s`
-        is over."""
+        Raises CommandTooLarge, LogOverloaded, DiskFull, LogClosed (definite: nothing happened, nor will) or
+        OutcomeUnknown (indefinite: the time is over; it may happen yet). Retries under the same id happen inside, until
+        `timeout_s` is over."""
         ...
 
     async def read_barrier(self, *, timeout_s: float = 5.0) -> int:

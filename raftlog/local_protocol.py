@@ -65,4 +65,5 @@ def packable(status: LogStatus) -> dict[str, Any]:
 
 
 def status_from(content: dict[str, Any]) -> LogStatus:
-    return LogStatus(**{**content, "role": Role(content["role"]), "members": tuple(content["members"])})
+    tuples = {name: tuple(content[name]) for name in ("members", "low_disks")}
+    return LogStatus(**{**content, "role": Role(content["role"]), **tuples})

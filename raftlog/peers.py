@@ -68,6 +68,7 @@ class Peers:
         self._nonce = nonce
         self._timeout_s = timeout_s
         self._stopping = False
+        self._aside = False
         self._refusals = RefusalLog(logger, clock)
         self._links = {
             peer: Link(peer=peer, address=address, dials=credentials.node < peer)
@@ -115,7 +116,7 @@ class Peers:
         for link in self._links.values():
             self._keep_alive(link, now_s)
             self._announce_loss(link)
-            if link.may_dial(now_s):
+            if link.may_dial(now_s) and not self._aside:
                 self._find_and_dial(link)
         for connection in [*self._unproven]:
             if now_s >= connection.dies_at_s(self._timeout_s):
@@ -124,17 +125,27 @@ class Peers:
 
     def next_turn_s(self) -> float:
         """When (on the clock) `turn` must be called though nothing comes in."""
-        moments = [link.next_turn_s(self._timeout_s) for link in self._links.values()]
+        links = [] if self._aside else self._links.values()
+        moments = [link.next_turn_s(self._timeout_s) for link in links]
         moments += [connection.dies_at_s(self._timeout_s) for connection in self._unproven]
         return min([*moments, self._listener.next_turn_s()])
 
+    def stand_aside(self, aside: bool) -> None:
+        """From now on be cut off from all peers, as by the network; or no longer."""
+        if aside and not self._aside:
+            self._close_all("this node stands aside")
+        self._aside = aside
+
     def close(self) -> None:
         self._stopping = True
-        for connection in [*self._unproven, *(link.connection for link in self._links.values() if link.connection)]:
-            connection.close("this node stops")
+        self._close_all("this node stops")
         self._listener.close()
         self._selector.unregister(self._resolver.wakeup)
         self._resolver.close()
+
+    def _close_all(self, reason: str) -> None:
+        for connection in [*self._unproven, *(link.connection for link in self._links.values() if link.connection)]:
+            connection.close(reason)
 
     # --- told by the connections -------------------------------------------------------------------------------------
 
@@ -198,7 +209,7 @@ class Peers:
 
     def _resolved(self, link: Link, resolved: Resolved) -> None:
         link.resolving = False
-        if resolved.targets:
+        if resolved.targets and not self._aside:
             self._dial(link, resolved.targets[link.attempts % len(resolved.targets)])
         else:
             self._not_dialled(link, resolved.failure)
@@ -220,6 +231,9 @@ class Peers:
         link.failed(reason, self._clock(), self._random())
 
     def _accepted(self, sock: socket.socket, host: str) -> None:
+        if self._aside:
+            sock.close()
+            return
         handshake = AcceptorHandshake(self._credentials, self._dialers, self._nonce(NONCE_BYTES))
         self._unproven[Connection(sock, self._selector, handshake, self, self._clock, remote=host)] = None
         if len(self._unproven) > UNPROVEN_MAX:

@@ -27,8 +27,10 @@ from raftlog.errors import LogRefused
 from raftlog.interface import Applier
 from raftlog.local_protocol import socket_path
 from raftlog.node import RaftNode
-from raftlog.peers import Peers
+from raftlog.peers import PeerInput, Peers
 from raftlog.server import LogServer
+from raftlog.space import DiskGauge, SpaceLimits, SpaceWatch
+from raftlog.storage_faults import storage_fault
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,8 @@ EXIT_REFUSED: Final = 3
 """It did not start; the reason is in the log and on standard output. Starting it again will not help by itself."""
 EXIT_BROKEN: Final = 70
 """An error in the loop: the tick was not committed. Starting again goes on from the last commit."""
+EXIT_STORAGE: Final = 74
+"""The disk is full, broken or damaged: the tick was not committed. Starting again helps once that is mended."""
 
 ApplierFactory = Callable[[Any], Applier]
 """Makes the state machine on the lmdb.Environment; called once, before any transaction is open."""
@@ -61,6 +65,7 @@ class LogSettings:
     secret: bytes = field(repr=False)
     bootstrap: bool = False
     raft: RaftConfig = field(default_factory=RaftConfig)
+    space: SpaceLimits = field(default_factory=SpaceLimits)
 
     @property
     def identity(self) -> Identity:
@@ -89,13 +94,12 @@ def run_log_process(settings: LogSettings, applier_factory: ApplierFactory, *, m
             try:
                 driver = _started(settings, applier_factory, monotonic, stack)
             except (LogRefused, ValueError, OSError, lmdb.Error) as error:
-                return _refuse(str(error))
+                return _refuse(storage_fault(error, database_path(settings.data_dir)) or str(error))
             _tell_parent(READY)
             logger.info("the log process of %s ends: %s", settings.node, driver.run())
             return EXIT_DONE
-    except Exception:
-        logger.critical("the log process of %s is broken; its last tick is not committed", settings.node, exc_info=True)
-        return EXIT_BROKEN
+    except Exception as error:
+        return _broken(settings, error)
 
 
 def _started(
@@ -115,15 +119,17 @@ def _started(
         random=random.Random(),
     )
     stack.callback(node.close)
-    peers = _peers(settings, node, selector, monotonic)
-    server = LogServer(socket_path(settings.data_dir), node=node, selector=selector, clock=monotonic)
+    gauge = DiskGauge(disk.environment, clock=monotonic, limits=settings.space)
+    space = SpaceWatch(node, room=gauge, clock=monotonic, limits=settings.space)
+    peers = _peers(settings, space, selector, monotonic)
+    server = LogServer(socket_path(settings.data_dir), node=space, selector=selector, clock=monotonic)
     stack.callback(peers.close)
     stack.callback(server.close)
-    return Driver(node=node, peers=peers, server=server, selector=selector, clock=monotonic)
+    return Driver(node=node, peers=peers, server=server, space=space, selector=selector, clock=monotonic)
 
 
 def _peers(
-    settings: LogSettings, node: RaftNode, selector: selectors.BaseSelector, monotonic: Callable[[], float]
+    settings: LogSettings, node: PeerInput, selector: selectors.BaseSelector, monotonic: Callable[[], float]
 ) -> Peers:
     listen = parse_address(settings.listen)
     try:
@@ -156,11 +162,22 @@ def data_dir_locked(data_dir: Path) -> Iterator[None]:
         except BlockingIOError:
             holder = os.read(descriptor, 32).decode(errors="replace").strip()
             raise LogRefused(f"the data directory {data_dir} is in use by process {holder}") from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        holder_line = b"%d\n" % os.getpid()
+        os.pwrite(descriptor, holder_line, 0)  # over the former one: on a full disk there is no room for it elsewhere
+        os.ftruncate(descriptor, len(holder_line))
         yield
     finally:
         os.close(descriptor)
+
+
+def _broken(settings: LogSettings, error: Exception) -> int:
+    """The end by an error in the loop: its line, and the exit code."""
+    fault = storage_fault(error, database_path(settings.data_dir))
+    if fault is not None:
+        logger.critical("the log process of %s ends: %s", settings.node, fault)
+        return EXIT_STORAGE
+    logger.critical("the log process of %s is broken; its last tick is not committed", settings.node, exc_info=error)
+    return EXIT_BROKEN
 
 
 def _refuse(reason: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from raftlog import local_protocol as local
-from raftlog.errors import CommandTooLarge, LogOverloaded
+from raftlog.errors import CommandTooLarge, DiskFull, LogOverloaded
 from raftlog.interface import LogStatus, Proposal
 from raftlog.ready import Ready
 from raftlog.wire import WireError, pack
@@ -119,7 +119,7 @@ class LogService:
         )
         try:
             self._node.propose(proposal)
-        except (CommandTooLarge, LogOverloaded) as error:
+        except (CommandTooLarge, DiskFull, LogOverloaded) as error:
             self._send(local.REFUSED, seq, type(error).__name__, str(error))
 
     def _cancel(self, seq: int) -> None:

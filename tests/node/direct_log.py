@@ -7,14 +7,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from raftlog.errors import LogError, NoQuorum
+from raftlog.errors import DiskFull, LogError, NoQuorum
 from raftlog.interface import EventListener, Lane, LogStatus, Proposal, Role, StatusListener
 from statemachine.machine import Machine
 
 
 class DirectLog:
     """Implements raftlog.interface.Log. `lose_answers`: commands are applied and their answer is lost; `cut`: nothing
-    gets through at all."""
+    gets through at all; `disk_low`: clients are refused."""
 
     def __init__(self, environment: Any, *, node: str, role: Role = Role.LEADER) -> None:
         self.environment = environment
@@ -26,6 +26,7 @@ class DirectLog:
         self.term = 1
         self.lose_answers: LogError | None = None
         self.cut: LogError | None = None
+        self.disk_low = False
         self.events_lost = False
         self.transfers: list[int] = []
         """At which indices the leadership was to be handed over; there is nobody to take it."""
@@ -47,12 +48,17 @@ class DirectLog:
             last_index=self.index,
             quorum=True,
             members=(self.node,),
+            disk_free_bytes=5 * 1024 * 1024,
+            low_disks=(self.node,) if self.disk_low else (),
+            refuses_clients=self.disk_low,
         )
 
     async def propose(self, command: bytes, *, lane: Lane = Lane.CLIENT, timeout_s: float = 10.0) -> bytes:
         await asyncio.sleep(0)
         if self.cut is not None:
             raise self.cut
+        if self.disk_low and lane is Lane.CLIENT:
+            raise DiskFull("the disk is low")
         reply = self.apply([command])[0]
         if self.lose_answers is not None:
             raise self.lose_answers

@@ -11,6 +11,7 @@ from node.interface import (
     Attempt,
     AttemptOutcome,
     Conflict,
+    DiskFull,
     Invalid,
     JobDraft,
     LogElsewhere,
@@ -247,6 +248,7 @@ async def test_the_log_of_an_attempt_without_output_is_empty_unless_it_is_elsewh
         (log_errors.OutcomeUnknown(), OutcomeUnknown, False),
         (log_errors.CommandTooLarge(), TooLarge, True),
         (log_errors.LogOverloaded(), Overloaded, True),
+        (log_errors.DiskFull("the disks of n1 are nearly full"), DiskFull, True),
         (log_errors.LogClosed(), Unavailable, True),
     ],
 )
@@ -322,3 +324,28 @@ async def test_the_leader_hands_over_or_says_that_it_goes_on(idle: LiveNode) -> 
     idle.log.cut = log_errors.LogClosed()
     with pytest.raises(Unavailable):
         await idle.service.transfer_leadership()
+
+
+async def test_on_a_disk_that_is_nearly_full_only_what_makes_room_is_done(idle: LiveNode) -> None:
+    kept = (await idle.service.create_job(draft("kept"))).job_id
+    idle.log.disk_low = True
+    with pytest.raises(DiskFull, match=r"low\. Deleting still works"):
+        await idle.service.create_job(draft("new"))
+    with pytest.raises(DiskFull):
+        await idle.service.run_now(kept)
+    await idle.service.delete_job(kept)
+    assert (await idle.service.cluster()).nodes[0].disk_low
+    assert b"horae_disk_low 1.0" in idle.service.metrics_text()[0]
+    idle.log.disk_low = False
+    await idle.service.create_job(draft("new"))
+    assert not (await idle.service.cluster()).nodes[0].disk_low
+    text = idle.service.metrics_text()[0]
+    assert b"horae_disk_low 0.0" in text
+    assert b"horae_disk_free_bytes 5.24288e+06" in text
+
+
+async def test_a_node_whose_disk_is_nearly_full_is_not_ready(live: LiveNode) -> None:
+    await live.wait_for_session()
+    assert live.service.ready() is None
+    live.log.disk_low = True
+    assert live.service.ready() == "the disk of this node is nearly full (5 MiB free)"

@@ -14,6 +14,7 @@ import msgpack
 from raftlog_applier import ChainApplier
 
 from raftlog.process import LogSettings, database_path, run_log_process
+from raftlog.space import SpaceLimits
 
 SECRET = b"the secret of the tests' cluster"
 NAME_BYTES = 32
@@ -71,9 +72,17 @@ class Ledger:
         self._environment.close()
 
 
-def argv(data_dir: Path, node: str, peers: dict[str, str], *, secret: bytes = SECRET) -> list[str]:
-    """The command line of a log process."""
-    told = {"data_dir": str(data_dir), "node": node, "peers": peers, "secret": secret.decode()}
+def argv(
+    data_dir: Path, node: str, peers: dict[str, str], *, secret: bytes = SECRET, watches_disk: bool = True
+) -> list[str]:
+    """The command line of a log process. If it does not watch its disk, it writes until a commit fails."""
+    told = {
+        "data_dir": str(data_dir),
+        "node": node,
+        "peers": peers,
+        "secret": secret.decode(),
+        "blind": not watches_disk,
+    }
     return [sys.executable, __file__, json.dumps(told)]
 
 
@@ -87,6 +96,7 @@ def main() -> int:
         peers=told["peers"],
         secret=told["secret"].encode(),
         bootstrap=True,
+        space=SpaceLimits(share=1e-12) if told.get("blind") else SpaceLimits(),
     )
     return run_log_process(settings, LedgerApplier, monotonic=time.monotonic)
 

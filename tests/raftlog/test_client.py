@@ -15,8 +15,8 @@ from sample_status import STATUS
 from raftlog import local_protocol as local
 from raftlog.client import BARRIERS_IN_FLIGHT_MAX, LogClient
 from raftlog.config import RaftConfig
-from raftlog.errors import CommandTooLarge, LogClosed, LogError, LogOverloaded, NoQuorum, OutcomeUnknown
-from raftlog.interface import LogStatus, Role
+from raftlog.errors import CommandTooLarge, DiskFull, LogClosed, LogError, LogOverloaded, NoQuorum, OutcomeUnknown
+from raftlog.interface import Lane, LogStatus, Role
 from raftlog.wire import LOCAL_FRAME_BYTES_MAX, frame
 
 ONE_AT_A_TIME = RaftConfig(proposals_in_flight_max=1, envelope_commands_max=1)
@@ -52,6 +52,19 @@ async def outcome(task: asyncio.Future[Any]) -> Any:
 async def test_a_new_client_knows_its_incarnation_and_status(client: LogClient) -> None:
     assert client.incarnation == INCARNATION
     assert client.status == STATUS
+
+
+async def test_for_want_of_room_clients_are_refused_and_nobody_else(client: LogClient, process: FakeLogProcess) -> None:
+    told = asyncio.Event()
+    client.on_status(lambda status: told.set())
+    process.say(local.STATUS, local.packable(replace(STATUS, low_disks=("n1", "n2"), refuses_clients=True)))
+    await told.wait()
+    with pytest.raises(DiskFull, match="n1, n2 are nearly full"):
+        await client.propose(b"a client's")
+    work = proposals(client, b"a result", lane=Lane.WORK)
+    assert await process.hears() == [local.PROPOSE, 1, 0, [b"a result"]]
+    process.say(local.REFUSED, 1, "DiskFull", "the disk of this node is full")
+    assert await outcome(work[0]) is DiskFull
 
 
 async def test_commands_of_one_moment_travel_in_one_proposal(client: LogClient, process: FakeLogProcess) -> None:

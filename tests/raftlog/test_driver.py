@@ -43,6 +43,7 @@ class Script:
             node=self,
             peers=self,
             server=Server(self),
+            space=Space(self),
             selector=self.selector,
             clock=lambda: self.now_s,  # type: ignore[arg-type]
         )
@@ -74,6 +75,9 @@ class Script:
     def flush(self) -> None:
         self.call("flush")
 
+    def stand_aside(self, aside: bool) -> None:
+        self.call(f"stand aside: {aside}")
+
 
 class Server:
     def __init__(self, script: Script) -> None:
@@ -94,6 +98,23 @@ class Server:
         self.script.finished = "done"
 
 
+class Space:
+    """It looks at the disk between two transactions: after the commit, before anything else comes in."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    def completed(self, ready: Ready) -> Ready:
+        return ready
+
+    def turn(self) -> list[Outgoing]:
+        self.script.call("space turn")
+        return []
+
+    def stands_aside(self) -> bool:
+        return False
+
+
 @pytest.fixture
 def script() -> Iterator[Script]:
     script = Script()
@@ -105,6 +126,7 @@ def test_what_is_held_leaves_after_the_commit_and_results_last(script: Script) -
     assert script.driver.run() == "done"
     assert script.calls == [
         "peers turn", "server turn", "step", "send 1", "flush", "commit", "send 2", "flush", "deliver",
+        "space turn", "stand aside: False",
     ]  # fmt: skip
 
 

@@ -337,6 +337,22 @@ def test_when_accepting_fails_it_pauses_and_goes_on(net: Net, monkeypatch: pytes
     assert listener.next_turn_s() == float("inf")
 
 
+@pytest.mark.parametrize("aside", ["n1", "n2"], ids=["the one that dials", "the one that accepts"])
+def test_who_stands_aside_is_cut_off_until_it_comes_back(net: Net, aside: str) -> None:
+    net.pair()
+    net.run_until(lambda: bool(net.peers["n1"].connected() and net.peers["n2"].connected()))
+    net.peers[aside].stand_aside(True)
+    net.run_until(lambda: all(told.told[-1][0] == "lost" for told in net.nodes.values()))
+    for _ in range(20):
+        net.clock.now_s += 1.0
+        net.settle()
+        net.peers[aside].stand_aside(True)
+        assert not (net.peers["n1"].connected() or net.peers["n2"].connected())
+        assert net.peers[aside].next_turn_s() > net.clock.now_s, "it does not spin"
+    net.peers[aside].stand_aside(False)
+    net.run_until(lambda: bool(net.peers["n1"].connected() and net.peers["n2"].connected()), move_clock=True)
+
+
 def test_an_address_in_use_is_said_at_once(net: Net) -> None:
     two = net.start("n2", {})
     with pytest.raises(OSError, match="in use"):
