@@ -14,7 +14,7 @@ def describe_machine(directory: Path) -> dict[str, str]:
     return {
         "machine": f"{_processor()} ({platform.machine()}), {platform.system()} {platform.release()}",
         "cores": str(os.cpu_count()),
-        "commit": _commit(),
+        "commit": commit_of_build(),
         "horae": version("horae"),
         "python": platform.python_version(),
         "disk": f"{_file_system(directory)}, fsync on",
@@ -28,7 +28,8 @@ def _processor() -> str:
     return "unknown processor"
 
 
-def _commit() -> str:
+def commit_of_build() -> str:
+    """Of the tree that this file is in; with "-dirty" if it was changed."""
     found = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--exclude=*"],
         cwd=Path(__file__).parent,

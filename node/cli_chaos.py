@@ -7,6 +7,7 @@ import logging
 import click
 
 from chaos.campaign import FAULT_KINDS, Campaign, SeedVerdict, run_campaign
+from node.cli_chaos_live import live
 from node.clock import SystemClock
 
 SHOWN_MAX = 10
@@ -19,7 +20,11 @@ def chaos() -> None:
     \b
     Examples:
       horae chaos sim --seeds 100
+      horae chaos live --duration 2m
     """
+
+
+chaos.add_command(live)
 
 
 def _kinds(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "raftlog": (),
     "executor": (),
     "httpapi": ("node.interface",),
-    "chaos": ("node.interface",),
+    "chaos": ("node.interface", "node.clock", "bench"),
     "bench": ("node.clock",),
     "node": ("statemachine", "raftlog", "executor"),
 }
@@ -31,10 +31,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 node.interface."""
 COMPOSITION_ROOT = re.compile(r"node/(cli\w*|serve)\.py")
 COMPOSITION_ROOT_ALSO = ("httpapi", "bench", "chaos")
-SIMULATOR = re.compile(r"chaos/simulated_\w+\.py")
+SIMULATOR = re.compile(r"chaos/(simulated|replica)_\w+\.py")
 SIMULATOR_ALSO = ("node", "raftlog", "statemachine", "executor")
 """The simulator is a composition root, as node/serve.py is: it puts the parts of whole nodes together and must see
-their insides. Workloads and checkers must not: they see what users see, and the recorded history."""
+their insides; replica_*.py read the data directories of live nodes, which is the truth inside. Workloads and checkers
+must not: they see what users see, and the recorded history."""
 
 ONLY_IN: dict[str, tuple[str, str]] = {
     "lmdb": (
