@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import node.quiet_interrupt  # noqa: F401 (it acts by being imported, before anything that takes time)
+
+# isort: split
+
 import importlib
 import importlib.util
 from difflib import get_close_matches

@@ -24,6 +24,10 @@ COLLECTIONS = (50_000, 20, 100)
 """Thresholds of Python's garbage collector, for both processes: they make many short-lived values and hardly a cycle,
 and hold tens of thousands of long-lived ones that a full collection would walk through in the middle of a burst."""
 
+WITHOUT_CTRL_C = ("/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh")
+"""A terminal's Ctrl-C goes to the whole group, but it is the node process that ends this one. What is ignored stays so
+over exec: thus from the interpreter's first moment on, when no code of ours could do it. The process id stays, too."""
+
 
 class LogProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the child is told. The secret itself stays in its file: arguments can be read by others."""
@@ -50,7 +54,7 @@ def command_line(settings: ServeSettings) -> Sequence[str]:
         log_level=settings.log_level,
         log_format=settings.log_format,
     )
-    return (sys.executable, "-m", __name__, msgspec.json.encode(told).decode())
+    return (*WITHOUT_CTRL_C, sys.executable, "-m", __name__, msgspec.json.encode(told).decode())
 
 
 def main(text: str) -> int:

@@ -187,7 +187,8 @@ def _take_port(address: str) -> socket.socket:
 
 @asynccontextmanager
 async def _log_process(settings: ServeSettings, told_to_stop: asyncio.Event) -> AsyncIterator[LogClient]:
-    """Raises StartError, or StoppedEarly: Ctrl-C reaches the child too, which may not yet leave signals to us."""
+    """Raises StartError, or StoppedEarly: a supervisor's signal reaches the child too, which may not yet leave it to
+    us."""
     try:
         log = await start_log_process(command_line(settings), settings.data_dir, RaftConfig())
     except (LogError, OSError) as error:
@@ -195,6 +196,8 @@ async def _log_process(settings: ServeSettings, told_to_stop: asyncio.Event) -> 
             raise StoppedEarly from None
         raise StartError(str(error)) from None
     try:
+        if told_to_stop.is_set():
+            raise StoppedEarly
         yield log
     finally:
         await log.close()

@@ -32,7 +32,7 @@ class Node:
     raft: str
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def start(self, *more: str) -> subprocess.Popen[str]:
+    def start(self, *more: str, start_new_session: bool = False) -> subprocess.Popen[str]:
         secret = self.directory / "secret"
         secret.write_text("x" * 32)
         process = subprocess.Popen(
@@ -44,6 +44,7 @@ class Node:
             ],
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=start_new_session,
         )
         self.started.append(process)
         return process
@@ -90,6 +91,11 @@ def is_log_process(process_id: int) -> bool:
         return b"node.log_process" in Path(f"/proc/{process_id}/cmdline").read_bytes()
     except OSError:
         return False
+
+
+def imports_already(process_id: int) -> bool:
+    """Whether Python is past the point where a signal just ends it, and is loading our modules."""
+    return "msgspec" in Path(f"/proc/{process_id}/maps").read_text()
 
 
 @pytest.fixture
@@ -144,6 +150,43 @@ def test_told_to_stop_together_while_starting(node: Node) -> None:
     process.send_signal(signal.SIGTERM)
     os.kill(log_processes[0], signal.SIGTERM)
     assert ended(process) == (0, [])
+
+
+def test_ctrl_c_while_the_log_process_starts_ends_both_without_a_word(node: Node) -> None:
+    """A terminal's Ctrl-C reaches every process of its group, the child in its first moment too."""
+    process = node.start(start_new_session=True)
+    while not any(is_log_process(child) and imports_already(child) for child in children_of(process)):
+        os.sched_yield()
+    os.killpg(process.pid, signal.SIGINT)
+    assert ended(process) == (0, [])
+
+
+CTRL_C_AT_AN_IMPORT = """
+import os, signal, sys
+
+class CtrlC:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, CtrlC())
+from node.cli import main
+main(["dev"])
+"""
+
+
+@pytest.mark.parametrize("imported", ["click", "node.cli_dev", "node.cli_serve", "node.serve", "aiohttp"])
+def test_ctrl_c_while_a_command_is_imported_shows_no_traceback(imported: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CTRL_C_AT_AN_IMPORT, imported],
+        env=os.environ | {"HORAE_DATA_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert done.returncode in (1, -signal.SIGINT)
+    assert done.stderr.strip() in ("", "Aborted!")
 
 
 def test_what_was_acknowledged_outlives_both_ways_to_end(node: Node) -> None:
