@@ -31,16 +31,40 @@ class Lateness:
     max_s: float
 
 
-def lateness_of(history: History, from_s: float = 0.0) -> Lateness:
-    """Of what was released at `from_s` or later, on a right clock."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LatenessParts:
+    """By when the runs were released."""
+
+    overall: Lateness
+    in_faults: Lateness
+    """From the first fault until the healing."""
+    recovered: Lateness
+    """From the recovery on."""
+
+
+def lateness_parts(history: History) -> LatenessParts:
+    first_fault_s = min((fault.at_s for fault in history.faults), default=history.healed_s)
+    return LatenessParts(
+        overall=lateness_of(history),
+        in_faults=lateness_of(history, first_fault_s, history.healed_s),
+        recovered=lateness_of(history, history.healed_s + RECOVERED_S),
+    )
+
+
+def lateness_of(history: History, from_s: float = 0.0, until_s: float = float("inf")) -> Lateness:
+    """Of what was released from `from_s` on and before `until_s`, on a right clock."""
+    delays = sorted(late_s for release_s, late_s in delays_of(history) if from_s <= release_s < until_s)
+    return Lateness(count=len(delays), p50_s=_at(delays, 0.5), p99_s=_at(delays, 0.99), max_s=_at(delays, 1.0))
+
+
+def delays_of(history: History) -> Iterator[tuple[float, float]]:
+    """Of each first attempt: when it was released, and how much later its target was called. In seconds."""
     claims = {(entry.run_id, entry.token): entry for entry in history.truth if isinstance(entry, Claimed)}
-    delays: list[float] = []
     for effect in history.effects:
         claim = claims.get((effect.run_id, effect.token))
-        if claim is not None and effect.attempt == 1 and claim.release_ms >= history.wall_ms(from_s):
-            delays.append((history.wall_ms(effect.at_s) - claim.release_ms) / 1000)
-    delays.sort()
-    return Lateness(count=len(delays), p50_s=_at(delays, 0.5), p99_s=_at(delays, 0.99), max_s=_at(delays, 1.0))
+        if claim is not None and effect.attempt == 1:
+            release_s = (claim.release_ms - history.epoch_ms) / 1000
+            yield release_s, (history.wall_ms(effect.at_s) - claim.release_ms) / 1000
 
 
 def _at(delays: Sequence[float], part: float) -> float:

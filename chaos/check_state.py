@@ -1,4 +1,4 @@
-"""I4, I5, I6 and the healing: what stands at the end."""
+"""I4, I5, I6: what stands at the end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from node.interface import FINAL_STATES, RunState
 SETTLED_S = 35.0
 """So long after its release, or after the healing, a run of the workload is final: three attempts of 4 s, two back-offs
 of up to 2.2 s, a session's TTL, an election, and room."""
-LEADER_S = 5.0
-"""From the healing until all nodes know one leader."""
 WRITES = ("create", "delete", "run_now")
 LAG_MAX = 50
 """Entries that a node may be behind the first at the end: the jobs go on ticking."""
@@ -76,11 +74,3 @@ def replicas_agree(history: History) -> Iterator[Violation]:
             yield Violation(promise="I6", what=f"{len(found)} different states at index {index}")
     if digests and max(digests) - min(digests) > LAG_MAX:
         yield Violation(promise="I6", what=f"nodes stand at {sorted(digests)}: one was left behind")
-
-
-def leader_soon(history: History) -> Iterator[Violation]:
-    """After the healing all nodes soon know one leader."""
-    if history.leader_again_s is None or history.leader_again_s - history.healed_s > LEADER_S:
-        yield Violation(
-            promise="healing", what=f"healed at {history.healed_s:.3f}, a leader at {history.leader_again_s}"
-        )

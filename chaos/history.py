@@ -12,6 +12,8 @@ from typing import Literal
 
 from node.interface import Job, Run
 
+TEAR_S = 0.5
+"""So long after a pause has ended, a step that was torn from its check is done."""
 Answer = Literal["ok", "fail", "info"]
 """ok: it happened; fail: it did not, nor will; info: it may have, or may yet."""
 
@@ -98,11 +100,23 @@ class Finished:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Withdrawn:
+    """The holder of a claim gave it back unstarted, and what the state machine said to it."""
+
+    index: int
+    run_id: str
+    token: int
+    code: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SessionOpened:
     index: int
     at_s: float
     node: str
     incarnation: int
+    room: int | None = None
+    """How many claims it will hold at once, due or ahead of their time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +129,7 @@ class SessionOver:
     incarnation: int
 
 
-Truth = Fired | Claimed | Finished | SessionOpened | SessionOver
+Truth = Fired | Claimed | Finished | Withdrawn | SessionOpened | SessionOver
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -248,11 +262,36 @@ class History:
     """When every node had applied what any node had applied at the healing; None if that never came."""
     witnessed: Sequence[str] = field(default=("http", "noop"))
     """The kinds of targets that write to the witness."""
+    pauses_tear: bool = False
+    """A pause may fall between a check and the step that follows it, as it may in real processes."""
     about: About | None = None
 
     def wall_ms(self, at_s: float) -> int:
         """The right wall clock at a time of the experiment."""
         return self.epoch_ms + round(at_s * 1000)
+
+    def is_torn(self, node: str, at_s: float) -> bool:
+        """Whether what the node did then may have been checked before a pause that had just ended (I9 excuses it)."""
+        return self.pauses_tear and any(
+            absence.node == node and absence.how == "paused" and absence.from_s < at_s <= absence.until_s + TEAR_S
+            for absence in self.absences
+        )
+
+    def went_down(self, node: str, from_s: float, until_s: float) -> bool:
+        """Whether the node was killed or ended between then and then."""
+        return any(
+            absence.node == node and absence.how == "down" and from_s <= absence.from_s <= until_s
+            for absence in self.absences
+        )
+
+    def absent_until(self, node: str, at_s: float) -> float | None:
+        """If what runs attempts on the node was not there then: until when; else None."""
+        found = [
+            absence.until_s
+            for absence in self.absences
+            if absence.node == node and absence.process != "log" and absence.from_s <= at_s < absence.until_s
+        ]
+        return max(found, default=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

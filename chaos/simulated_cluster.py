@@ -6,12 +6,14 @@ The same seed gives the same trace, byte for byte.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from chaos.history import FinalState, History
+from chaos.history import FinalState, History, LeaderSeen
+from chaos.simulated_absences import Absences
 from chaos.simulated_executor import Witness
 from chaos.simulated_faults import Faults
 from chaos.simulated_network import WORLD, Network
@@ -21,6 +23,7 @@ from chaos.simulated_truth import TruthLog
 from chaos.virtual_loop import Process, VirtualLoop
 from chaos.workload import Call, Client
 from node.interface import Job, Run
+from raftlog.interface import LogStatus
 from statemachine.snapshot import Snapshot
 
 CLIENTS = 2
@@ -56,9 +59,13 @@ class SimulatedCluster:
         self._user = Process("clients")
         self._broken: list[str] = []
         self._leaders: dict[int, str] = {}
+        self._leaders_seen: list[LeaderSeen] = []
+        self._absences = Absences()
         self._callbacks = 0
         self._healed_s: float | None = None
         self._leader_again_s: float | None = None
+        self._known_at_healing = 0
+        self._caught_up_s: float | None = None
 
     @property
     def trace(self) -> str:
@@ -71,6 +78,7 @@ class SimulatedCluster:
         return self._healed_s is not None
 
     def note(self, *facts: object) -> None:
+        self._absences.heard(self.loop.time(), *facts)
         self._trace.update(repr((round(self.loop.time(), 9), facts)).encode())
 
     def run(self) -> History:
@@ -117,6 +125,8 @@ class SimulatedCluster:
         """Everything works again, clients go home, and nothing more goes wrong."""
         self.note("heal")
         self._healed_s = self.loop.time()
+        known = [node.status.applied_index for node in self.nodes.values() if node.status is not None]
+        self._known_at_healing = max(known, default=0)
         for client in self.clients:
             client.go_home()
         self.network.mend(set(self.network.cut))
@@ -137,11 +147,27 @@ class SimulatedCluster:
         for status in statuses:
             if status.leader == status.node and self._leaders.setdefault(status.term, status.node) != status.node:
                 self._broken.append(f"two leaders in term {status.term}")
-        leaders = {status.leader for status in statuses}
-        agree = len(statuses) == len(self.nodes) and len(leaders) == 1 and None not in leaders
-        if self._healed_s is not None and self._leader_again_s is None and agree:
-            self._leader_again_s = self.loop.time()
+        self._see_leader(statuses)
+        self._see_recovery(statuses)
         self.loop.call_later(LEADER_POLL_S, self._watch, context=WORLD)
+
+    def _see_leader(self, statuses: Sequence[LogStatus]) -> None:
+        known = Counter((status.term, status.leader) for status in statuses if status.leader is not None)
+        (term, leader), votes = known.most_common(1)[0] if known else ((0, None), 0)
+        if votes <= len(self.members) // 2:
+            leader = None
+        last = self._leaders_seen[-1] if self._leaders_seen else None
+        if last is None or (last.node, last.term) != (leader, term):
+            self._leaders_seen.append(LeaderSeen(at_s=self.loop.time(), node=leader, term=term))
+
+    def _see_recovery(self, statuses: Sequence[LogStatus]) -> None:
+        if self._healed_s is None or len(statuses) < len(self.nodes):
+            return
+        leaders = {status.leader for status in statuses}
+        if self._leader_again_s is None and len(leaders) == 1 and None not in leaders:
+            self._leader_again_s = self.loop.time()
+        if self._caught_up_s is None and min(one.applied_index for one in statuses) >= self._known_at_healing:
+            self._caught_up_s = self.loop.time()
 
     def _on_unhandled(self, process: Process, error: BaseException) -> None:
         """The node ends then, as node/serve.py and raftlog/process.py have it; and it is what was looked for."""
@@ -168,6 +194,9 @@ class SimulatedCluster:
             end_s=self.loop.time(),
             epoch_ms=self.plan.epoch_ms,
             broken=[*self._broken, *self.truth.parted],
+            absences=self._absences.all(),
+            leaders=self._leaders_seen,
+            caught_up_s=self._caught_up_s,
         )
 
 

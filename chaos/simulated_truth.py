@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, cast
 
-from chaos.history import Claimed, Finished, Fired, SessionOpened, SessionOver, Truth
+from chaos.history import Claimed, Finished, Fired, SessionOpened, SessionOver, Truth, Withdrawn
 from raftlog.interface import Applied, Applier, Event, Proposal
 from statemachine import commands as c
 from statemachine.codec import decode_command, decode_event, decode_reply
@@ -45,7 +45,7 @@ class TruthLog:
             return  # a repeat: answered as the first time, without effect
         self._names.add(name)
         for command, reply in zip(proposal.commands, applied.replies, strict=True):
-            self.truth.extend(_of_command(index, decode_command(command), decode_reply(reply)))
+            self.truth.extend(_of_command(index, self._now(), decode_command(command), decode_reply(reply)))
         for event in applied.events:
             self.truth.extend(_of_event(index, self._now(), event))
 
@@ -63,12 +63,17 @@ def _fact(proposal: Proposal | None, applied: Applied) -> bytes:
     return digest.digest()
 
 
-def _of_command(index: int, command: c.Command, reply: c.AnyReply) -> Sequence[Truth]:
+def _of_command(index: int, at_s: float, command: c.Command, reply: c.AnyReply) -> Sequence[Truth]:
     if isinstance(command, c.Fire) and isinstance(reply, c.FireReply):
         return [_fired(index, item) for item, code in zip(command.items, reply.codes, strict=False) if code == "ok"]
     if isinstance(command, c.Finish):
         outcome = command.outcome.value
         return [Finished(index=index, run_id=command.run_id, token=command.token, outcome=outcome, code=reply.code)]
+    if isinstance(command, c.Withdraw):
+        return [Withdrawn(index=index, run_id=command.run_id, token=command.token, code=reply.code)]
+    if isinstance(command, c.OpenSession) and reply.code == "ok":
+        room = command.slots + command.ahead
+        return [SessionOpened(index=index, at_s=at_s, node=command.node, incarnation=command.incarnation, room=room)]
     return ()
 
 
@@ -98,8 +103,6 @@ def _of_event(index: int, at_s: float, event: Event) -> Sequence[Truth]:
                     release_ms=claim.release_ms,
                 )
             ]
-        case c.SessionRenewed(node=node, incarnation=incarnation, renewal=0):
-            return [SessionOpened(index=index, at_s=at_s, node=node, incarnation=incarnation)]
         case c.SessionEnded(node=node, incarnation=incarnation):
             return [SessionOver(index=index, at_s=at_s, node=node, incarnation=incarnation)]
     return ()
