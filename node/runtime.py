@@ -157,12 +157,12 @@ class Runtime:
         """Why this node should get no traffic now; None when it should."""
         if self._stopping.is_set():
             return "this node is leaving"
-        if self.probe.stale_s > QUORUM_LOST_S:
-            return "this node does not reach a majority of the cluster"
         status = self._log.status
         if status.node in status.low_disks:
             free_mib = (status.disk_free_bytes or 0) / MIB
             return f"the disk of this node is nearly full ({free_mib:.0f} MiB free)"
+        if self.probe.stale_s > QUORUM_LOST_S:
+            return "this node does not reach a majority of the cluster"
         if not self.worker.may_start():
             return "this node has no valid session"
         if self._clock.monotonic() - self._ticks.last_step_s > STALLED_S:
