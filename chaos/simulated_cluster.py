@@ -12,6 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from chaos.check_lateness import RECOVERED_S
 from chaos.history import FinalState, History, LeaderSeen
 from chaos.simulated_absences import Absences
 from chaos.simulated_executor import Witness
@@ -22,7 +23,7 @@ from chaos.simulated_plan import HEAL_S, Plan
 from chaos.simulated_truth import TruthLog
 from chaos.virtual_loop import Process, VirtualLoop
 from chaos.workload import Call, Client
-from node.interface import Job, Run
+from node.interface import FINAL_STATES, Job, Run
 from raftlog.interface import LogStatus
 from statemachine.snapshot import Snapshot
 
@@ -31,6 +32,8 @@ READERS = 1
 READ_EVERY_S = 0.3
 FAULTS_S_MAX = 600.0
 LEADER_POLL_S = 0.05
+SETTLED_POLL_S = 0.1
+JOBS_MAX = 10_000
 SPINNING = 20_000
 """Callbacks within LEADER_POLL_S: some loop never sleeps (the usual is a hundred)."""
 
@@ -104,7 +107,19 @@ class SimulatedCluster:
         if self._healed_s is None:
             self._heal()
         assert self._healed_s is not None
-        self.loop.run_until(self._healed_s + HEAL_S)
+        self.loop.run_until(self._healed_s + self.plan.calm_s)
+        while self.loop.time() < self._healed_s + HEAL_S and not self._is_settled():
+            self.loop.run_until(self.loop.time() + SETTLED_POLL_S)
+
+    def _is_settled(self) -> bool:
+        """Nothing is left to wait for: all replicas stand at the same index, and no run rests that was to start while
+        everything failed, or while that was worked off. Runs that never get there are the checkers' business."""
+        if self._leader_again_s is None or any(node.node is None for node in self.nodes.values()):
+            return False
+        states = [node.look(Snapshot.applied_index) for node in self.nodes.values()]
+        before_ms = self.plan.epoch_ms + round(1000 * (self._healed_s or 0.0) + 1000 * RECOVERED_S)
+        job_ids, one = self._job_ids(), next(iter(self.nodes.values()))
+        return len(set(states)) == 1 and not one.look(lambda snapshot: _is_busy(snapshot, job_ids, before_ms))
 
     def close(self) -> None:
         self._user.alive = False
@@ -177,13 +192,15 @@ class SimulatedCluster:
             if node.consists_of(process):
                 self.loop.call_soon(node.crash, "broke", context=WORLD)
 
+    def _job_ids(self) -> set[str]:
+        """Of the jobs that a client was told of, deleted ones too."""
+        operations = (operation for client in self.clients for operation in client.operations)
+        return {operation.subject for operation in operations if operation.kind == "create" and operation.subject}
+
     def _history(self, healed_s: float) -> History:
-        operations = [operation for client in self.clients for operation in client.operations]
-        job_ids = sorted(
-            {operation.subject for operation in operations if operation.kind == "create" and operation.subject}
-        )
+        job_ids = self._job_ids()
         return History(
-            operations=operations,
+            operations=[operation for client in self.clients for operation in client.operations],
             truth=self.truth.truth,
             effects=self.witness.effects,
             effect_ends=self.witness.ends,
@@ -200,9 +217,9 @@ class SimulatedCluster:
         )
 
 
-def _final_state(node: SimulatedNode, job_ids: list[str]) -> FinalState:
+def _final_state(node: SimulatedNode, job_ids: set[str]) -> FinalState:
     def see(snapshot: Snapshot) -> FinalState:
-        known = sorted({*job_ids, *(job.job_id for job in snapshot.jobs(limit=10_000))})
+        known = _known(snapshot, job_ids)
         jobs: Mapping[str, Job] = {job_id: job for job_id in known if (job := snapshot.job(job_id)) is not None}
         return FinalState(
             node=node.name,
@@ -215,6 +232,16 @@ def _final_state(node: SimulatedNode, job_ids: list[str]) -> FinalState:
 
     state: FinalState = node.look(see)
     return state
+
+
+def _known(snapshot: Snapshot, job_ids: set[str]) -> list[str]:
+    return sorted({*job_ids, *(job.job_id for job in snapshot.jobs(limit=JOBS_MAX))})
+
+
+def _is_busy(snapshot: Snapshot, job_ids: set[str], before_ms: int) -> bool:
+    """Whether any run that was to be released before this is not final."""
+    runs = (run for job_id in _known(snapshot, job_ids) for run in _runs(snapshot, job_id))
+    return any(run.state not in FINAL_STATES and run.release_ms < before_ms for run in runs)
 
 
 def _runs(snapshot: Snapshot, job_id: str) -> list[Run]:

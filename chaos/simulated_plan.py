@@ -5,8 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from chaos.check_lateness import RECOVERED_S
+
 HEAL_S = 45.0
-"""From the healing to the end: longer than all attempts of a run can take (`SETTLED_S`)."""
+"""From the healing to the end if it does not settle before: longer than all attempts of a run can take (SETTLED_S)."""
+CALM_S = RECOVERED_S + 10.0
+"""From the healing to the end at least: a while of healthy ticks after what the faults had held up."""
+LONG_CALM = 0.1
+"""The part of the seeds that stay to see what comes late: for HEAL_S."""
 EPOCHS_MS = (
     1_774_745_940_000,  # 2026-03-29 00:59 UTC, a minute before the clocks of Europe go forward
     1_792_889_940_000,  # 2026-10-25 00:59 UTC, before they go back
@@ -41,6 +47,8 @@ class Plan:
     """Part of the attempts that fail."""
     faults: tuple[str, ...]
     """The kinds of faults that this run has."""
+    calm_s: float
+    """From the healing to the end at least."""
     only: frozenset[int] | None = None
     """Numbers of the faults that are injected, of 1 to `steps`; None: all."""
 
@@ -65,4 +73,5 @@ class Plan:
             drift=dice.choice([0.0, 0.005]),
             failing=dice.choice([0.0, 0.1, 0.5]),
             faults=kinds,
+            calm_s=HEAL_S if dice.random() < LONG_CALM else CALM_S,
         )
