@@ -71,6 +71,7 @@ def test_a_run_ends_when_nothing_is_left_to_wait_for(tmp_path: Path) -> None:
     history = simulated(1, tmp_path, steps=2)
     assert CALM_S <= history.end_s - history.healed_s < HEAL_S
     assert len({(state.applied_index, state.digest) for state in history.states}) == 1
+    assert all(operation.ended_s <= history.end_s for operation in history.operations)
     recovered_ms = history.wall_ms(history.healed_s + RECOVERED_S)
     runs = history.states[0].runs.values()
     assert runs and all(run.state in FINAL_STATES for run in runs if run.release_ms < recovered_ms)
