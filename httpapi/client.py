@@ -25,8 +25,9 @@ from node.interface import LIST_LIMIT_MAX, Consistency
 
 __all__ = ["BadAddress", "Client", "ClientError", "NoQuorum", "Refused", "Unreachable"]
 
-TIMEOUT_S = 15.0
-"""Longer than a node waits for a majority (10 s), so that its answer, which knows more, comes first."""
+TIMEOUT_S = 30.0
+"""Longer than the longest that a node takes, so that its answer, which knows more, comes first: a delete waits for the
+log (10 s), for a barrier (5 s), and for those that hold claims of the job (12 s)."""
 
 Json = dict[str, Any]
 
