@@ -78,7 +78,7 @@ class Worker:
             clock=clock,
             executors=executors,
             sink=self,
-            may_start=self._may_start,
+            may_start=self._may_start_and_report,
         )
         self._session_events: list[SessionEvent] = []
         self._timer_events: list[TimerEvent] = []
@@ -134,7 +134,7 @@ class Worker:
         events = _drained(self._timer_events)
         self._give_up_superseded(events)
         # Fenced, the timers still take in what happens, but no claim's time has come.
-        due = self._timers.step(self._clock.wall_ms() if self._may_start() else 0, events)
+        due = self._timers.step(self._clock.wall_ms() if self._may_start_and_report() else 0, events)
         self._withdraw(due.superseded, SkipReason.SUPERSEDED)
         self._withdraw(due.given_back, None)
         self._take(due.start)
@@ -145,9 +145,9 @@ class Worker:
     def _starts_wait(self) -> bool:
         """Whether the burst goes on: the next step starts more."""
         release_ms = self._timers.next_release_ms()
-        return release_ms is not None and release_ms <= self._clock.wall_ms() and self._may_start()
+        return release_ms is not None and release_ms <= self._clock.wall_ms() and self._may_start_and_report()
 
-    def _may_start(self) -> bool:
+    def _may_start_and_report(self) -> bool:
         return self.may_start() and len(self._reporter) < self._config.finishes_waiting_max
 
     def _act(self, actions: Iterable[Open | Renew | KillAll]) -> None:
@@ -202,7 +202,7 @@ class Worker:
     def _sleep_s(self, now_s: float) -> float:
         waits = [self._config.step_every_s, self._keeper.next_step_s(now_s) - now_s]
         release_ms = self._timers.next_release_ms()
-        if release_ms is not None and self._may_start():
+        if release_ms is not None and self._may_start_and_report():
             waits.append((release_ms - self._clock.wall_ms()) / 1000)
         report_s = self.attempts.next_report_s()
         if report_s is not None:
