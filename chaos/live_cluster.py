@@ -279,7 +279,11 @@ class LiveCluster:
 
     async def wait_ready(self, timeout_s: float) -> bool:
         """Until every node says on /readyz that it works."""
-        return await self._until(self._all_ready, timeout_s)
+        return await self._until(lambda: self._all_say_yes("/readyz"), timeout_s)
+
+    async def wait_answering(self, timeout_s: float) -> bool:
+        """Until every node's API is up, whatever it says of the cluster."""
+        return await self._until(lambda: self._all_say_yes("/healthz"), timeout_s)
 
     async def wait_applied(self, name: str, index: int, timeout_s: float) -> bool:
         async def there() -> bool:
@@ -295,8 +299,8 @@ class LiveCluster:
             await asyncio.sleep(POLL_EVERY_S)
         return True
 
-    async def _all_ready(self) -> bool:
-        answers = await asyncio.gather(*(self._ask(name, "/readyz") for name in self.nodes))
+    async def _all_say_yes(self, path: str) -> bool:
+        answers = await asyncio.gather(*(self._ask(name, path) for name in self.nodes))
         return None not in answers
 
     async def _ask(self, name: str, path: str) -> Mapping[str, Any] | None:

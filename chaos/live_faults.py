@@ -40,7 +40,7 @@ CUTS_S = (0.5, 2.0, 5.0, 8.0, 15.0)
 """Around a heartbeat, an election, a connection's silence, and a session's end."""
 OFFSETS_S = (1.0, 3.0, 30.0, 300.0, 3600.0)
 PERIODS_S = (0.2, 0.7, 2.0)
-GAPS_S = (0.5, 2.0, 5.0)
+GAPS_S = (0.3, 1.0, 3.0)
 FIRST_S = 3.0
 """After the beginning: there must be something to lose."""
 SHORT_RUN_S = 120.0
@@ -76,7 +76,7 @@ def draw_schedule(seed: int, *, duration_s: float, kinds: Sequence[str]) -> list
         if duration_s < SHORT_RUN_S and fault.lasts_s > LASTS_IN_SHORT_RUN_S:
             continue
         planned.append(fault)
-        together = dice.random() < 0.3
+        together = dice.random() < 0.4
         at_s += dice.expovariate(1 / gap_s) + (0.3 if together else fault.lasts_s)
     return planned
 

@@ -81,16 +81,16 @@ class Nemeses:
                 self._cluster.say(f"{from_s:7.1f} s  {planned.kind} {what}")
                 await asyncio.sleep(planned.lasts_s)
         finally:
-            if told:
-                node = told[0].split()[0] if told[0] else ""
-                self.injected.append(
-                    Fault(
-                        at_s=from_s,
-                        what=f"{planned.kind} {told[0]}",
-                        node=node if node in self._cluster.nodes else None,
-                        until_s=self._cluster.now(),
-                    )
+            what = told[0] if told else "cut short by the end"
+            node = what.split()[0]
+            self.injected.append(
+                Fault(
+                    at_s=from_s,
+                    what=f"{planned.kind} {what}",
+                    node=node if node in self._cluster.nodes else None,
+                    until_s=self._cluster.now(),
                 )
+            )
 
 
 def victims_of(cluster: LiveCluster, planned: Planned, dice: random.Random) -> list[LiveNode]:

@@ -146,11 +146,14 @@ class LiveRun:
         return [asyncio.create_task(client.work(every_s, JOBS_A_CLIENT)) for client in self._clients]
 
     async def _heal(self, work: Sequence[asyncio.Task[None]]) -> None:
-        """Every fault has been healed when the nemeses ended; now nothing more goes wrong, and clients go home."""
+        """The nemeses have healed their faults; once every process is up again, nothing more goes wrong: how long this
+        machine takes to start Python is no promise of the product's. Clients go home."""
         cluster = self._cluster
         for node in cluster.nodes.values():
             node.resume()
             node.up()
+        if not await cluster.wait_answering(READY_S):
+            cluster.broken.append(f"not all nodes answered {READY_S:g} s after everything was healed")
         self._healed_s = cluster.now()
         self._say(f"{self._healed_s:7.1f} s  healed")
         self._target = cluster.applied_max()
@@ -241,6 +244,7 @@ class LiveRun:
             samples=cluster.samples,
             caught_up_s=self._caught_up_s,
             witnessed=("http",),
+            pauses_tear=True,
             about=About(
                 harness="live",
                 seed=self._plan.seed,
