@@ -1,4 +1,4 @@
-"""Live chaos against itself: a short run of real nodes keeps every promise, and one without the lease guard does not."""
+"""Live chaos against itself: a short run of real nodes keeps every promise; without the lease guard it does not."""
 
 from __future__ import annotations
 
