@@ -261,6 +261,22 @@ async def test_a_failed_write_says_whether_it_may_have_happened(
     assert getattr(caught.value, "definite", None) is definite
 
 
+@pytest.mark.parametrize("change", ["delete", "run now"])
+async def test_a_change_that_stands_is_never_called_undone_because_it_cannot_be_read(
+    idle: LiveNode, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """The majority goes between the commit and the look at what came of it."""
+    job_id = (await idle.service.create_job(draft())).job_id
+
+    async def no_majority(*, timeout_s: float = 5.0) -> int:
+        raise log_errors.NoQuorum
+
+    monkeypatch.setattr(idle.log, "read_barrier", no_majority)
+    with pytest.raises(OutcomeUnknown) as told:
+        await (idle.service.delete_job(job_id) if change == "delete" else idle.service.run_now(job_id))
+    assert not told.value.definite
+
+
 async def test_the_cluster_view_shows_members_without_a_session_too(idle: LiveNode) -> None:
     view = await idle.service.cluster()
     (node,) = view.nodes
