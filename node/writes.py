@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -34,6 +34,8 @@ from statemachine.codec import decode_reply, encode_command
 from statemachine.commands import AnyReply, Command, DeleteJob, JobReply, PutJob, RunNow, RunReply
 from statemachine.limits import IDEMPOTENCY_KEPT_MS
 from statemachine.records import Run, RunState
+
+Seen = TypeVar("Seen")
 
 WRITE_TIMEOUT_S = 10.0
 EFFECTIVE_TIMEOUT_S = 12.0
@@ -104,7 +106,7 @@ class Writes:
         if reply.code == "version_conflict":
             raise PreconditionFailed
         _expect_ok(reply)
-        await self._wait_effective(job_id)
+        await _seen_afterwards("The job is deleted", self._wait_effective(job_id))
 
     async def _wait_effective(self, job_id: str) -> None:
         """Until nobody holds an unstarted claim of the job. A `claimed` run may have started a moment ago; it ends,
@@ -143,7 +145,7 @@ class Writes:
         if reply.code != "existing":
             _expect_ok(reply)
         assert isinstance(reply, RunReply) and reply.run_id is not None
-        return (await self._reads.run(reply.run_id))[0]
+        return (await _seen_afterwards("The run was made", self._reads.run(reply.run_id)))[0]
 
     def _lane_of_what_makes_room(self) -> Lane:
         """While clients are refused for want of room on the disks, what frees some is the node's own work."""
@@ -155,6 +157,17 @@ class Writes:
             return decode_reply(await self._log.propose(data, lane=lane, timeout_s=WRITE_TIMEOUT_S))
         except log_errors.LogError as error:
             raise _translated(error) from error
+
+
+async def _seen_afterwards(done: str, look: Awaitable[Seen]) -> Seen:
+    """Look at what a change has come to. It stands in the log, so a look that fails must not say that nothing was
+    done."""
+    try:
+        return await look
+    except HoraeError as error:
+        if not error.definite:
+            raise
+        raise OutcomeUnknown(f"{done}, but this node cannot see now what came of it: {error}") from error
 
 
 def digest_of(draft: JobDraft) -> bytes:
