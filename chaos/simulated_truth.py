@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any, cast
 
 from chaos.history import Claimed, Finished, Fired, SessionOpened, SessionOver, Truth, Withdrawn
-from raftlog.interface import Applied, Applier, Event, Proposal
+from raftlog.interface import Applied, Applier, Event, Proposal, StateCopy
 from statemachine import commands as c
 from statemachine.codec import decode_command, decode_event, decode_reply
 from statemachine.machine import Machine
@@ -128,3 +128,15 @@ class WitnessedMachine:
         self._charge()
         self._log.applied(self._node, index, proposal, applied)
         return applied
+
+    def copy_state(self) -> StateCopy:
+        return self._machine.copy_state()
+
+    def receive(self, transaction: Any, chunk: bytes) -> bool:
+        return self._machine.receive(transaction, chunk)
+
+    def install(self, transaction: Any, *, index: int) -> bool:
+        return self._machine.install(transaction, index=index)
+
+    def discard(self, transaction: Any) -> bool:
+        return self._machine.discard(transaction)

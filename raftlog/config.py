@@ -73,6 +73,32 @@ class RaftConfig:
     barriers_pending_max: int = 4096
     """Local barriers waiting in a node."""
 
+    log_keep_bytes: int = 128 * MIB
+    """Of the log on the disk (whole pages): what is applied is trimmed beyond it. A node that was away for longer than
+    this lasts gets a copy of the state instead."""
+    log_keep_entries: int = 1_000_000
+    """The same in entries, whatever their size."""
+    log_keep_follower_times: int = 2
+    """So many times as much is kept while a follower that answers still needs it."""
+    log_keep_snapshot_times: int = 8
+    """So many times as much is kept while a copy of the state is under way, and until whoever got it has caught up: a
+    follower that dies meanwhile must not fill the disk."""
+    log_trim_entries_max: int = 512
+    """Entries trimmed in one step, less than a millisecond of work."""
+    snapshot_chunk_bytes: int = 128 * 1024
+    """Keys and values in one chunk of a copy, passed by one of them at most."""
+    snapshot_chunk_bytes_max: int = 2 * MIB
+    """The largest chunk that is taken in."""
+    snapshot_chunks_in_flight_max: int = 8
+    """Chunks sent to one follower that are not on its disk yet."""
+    snapshot_slice_s: float = 0.01
+    """Reading chunks pauses after this long, so that heartbeats and commits never wait for a copy."""
+    snapshot_idle_s: float = 30.0
+    """A follower that made no sign for so long gets no more of a copy; if it is the only one, the copy is closed. Until
+    then it can go on where its connection was lost."""
+    snapshot_life_s: float = 1800.0
+    """How long a copy may take: it is a read transaction, and until it ends no page that changed can be used again."""
+
     def validate(self) -> None:
         """Raises ValueError naming the relation that does not hold."""
         for holds, relation in self._relations():
@@ -104,6 +130,21 @@ class RaftConfig:
             ),
             (self.envelope_commands_max >= 1, "envelope_commands_max >= 1"),
             (0 < self.proposals_in_flight_max <= self.proposals_pending_max, "in flight <= pending proposals"),
+            (min(self.log_keep_bytes, self.log_keep_entries, self.log_trim_entries_max) > 0, "log_keep_... > 0"),
+            (
+                1 <= self.log_keep_follower_times <= self.log_keep_snapshot_times,
+                "1 <= log_keep_follower_times <= log_keep_snapshot_times",
+            ),
+            (
+                0 < self.snapshot_chunk_bytes < self.snapshot_chunk_bytes_max,
+                "0 < snapshot_chunk_bytes < snapshot_chunk_bytes_max",
+            ),
+            (self.snapshot_chunks_in_flight_max > 0, "snapshot_chunks_in_flight_max > 0"),
+            (0 < self.snapshot_slice_s < self.heartbeat_s, "0 < snapshot_slice_s < heartbeat_s"),
+            (
+                self.connection_timeout_s < self.snapshot_idle_s < self.snapshot_life_s,
+                "connection_timeout_s < snapshot_idle_s < snapshot_life_s",
+            ),
         ]
 
 

@@ -1,7 +1,7 @@
 """The library's consensus with its losses closed: what is overridden, and the plain names under which the rest is read.
 
-All uses of the library's private names are in this file and elections.py; pysyncobj_bindings.verify_library checks each
-at start-up.
+All uses of the library's private names are in this file, elections.py and state_copies.py;
+pysyncobj_bindings.verify_library checks each at start-up.
 No properties here: the library's constructor reads every attribute of the object before this class is set up (trap 9).
 """
 
@@ -13,13 +13,15 @@ from typing import Any
 
 from raftlog import guards
 from raftlog.config import Identity, RaftConfig
-from raftlog.elections import Elections
+from raftlog.disk import Disk
 from raftlog.errors import LogBroken, MessageRefused
-from raftlog.joining import Joining
+from raftlog.interface import Applier
 from raftlog.journal import Entry, LmdbJournal
+from raftlog.meta import MetaStore
 from raftlog.outbox import Message, Outbox
 from raftlog.pysyncobj_bindings import REGULAR, PeerNode, Seams
 from raftlog.replication import Answer, Answers, Follower, is_reset_to_act_upon
+from raftlog.state_copies import StateCopies
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +34,7 @@ class Hooks:
     """Envelopes for this node, the leader, to append."""
 
 
-class Core(Elections):
+class Core(StateCopies):
     """One member's consensus. Every call must happen inside `with seams`."""
 
     def __init__(
@@ -42,35 +44,45 @@ class Core(Elections):
         config: RaftConfig,
         seams: Seams,
         journal: LmdbJournal,
-        joining: Joining,
+        meta: MetaStore,
+        disk: Disk,
+        applier: Applier,
         outbox: Outbox,
         hooks: Hooks,
         applied_index: int,
     ) -> None:
         self._hooks = hooks
         self._answers = Answers()
-        self._append_seq = 0
         self._answering_seq = 0
         self._in_tick = False
         self._elected_in_tick = False
-        self._followers = {peer: Follower() for peer in sorted(identity.members) if peer != identity.node}
-        super().__init__(identity=identity, config=config, seams=seams, journal=journal, joining=joining, outbox=outbox)
+        super().__init__(
+            identity=identity,
+            config=config,
+            seams=seams,
+            journal=journal,
+            meta=meta,
+            disk=disk,
+            applier=applier,
+            outbox=outbox,
+        )
         self._SyncObj__raftLastApplied = applied_index
-        self.durable_index = journal.last_index
+        self.committed()
         self.last_commit_s = 0.0
 
     # What the node asks.
 
-    def commit_index(self) -> int:
-        return int(self._SyncObj__raftCommitIndex)
-
-    def applied_index(self) -> int:
-        return int(self._SyncObj__raftLastApplied)
+    def committed(self) -> None:
+        """What there is, is on this disk."""
+        self.durable_index = self._journal.last_index
+        self.durable_applied_index = self.applied_index()
 
     def has_backlog(self) -> bool:
         """Whether another step, without any input, has something to apply or to commit."""
         alone = self._majority == 1 and self.is_leader()
-        return self.applied_index() < self.commit_index() or (alone and self.commit_index() < self.durable_index)
+        waits = self.snapshots_out.has_more or self._snapshots_in.waits_for_room()
+        commits = alone and self.commit_index() < self.durable_index
+        return waits or commits or self.applied_index() < self.commit_index()
 
     # Read barriers.
 
@@ -92,6 +104,7 @@ class Core(Elections):
 
     def peer_connected(self, peer: str) -> None:
         self._followers[peer].forget_in_flight()
+        self.snapshots_out.connected(peer)
         self._outbox._onNodeConnected(self._members[peer])
 
     def peer_disconnected(self, peer: str) -> None:
@@ -116,6 +129,7 @@ class Core(Elections):
             self._elected_in_tick = False
             super()._SyncObj__onBecomeLeader()
         self._go_on_with_handover()
+        self._snapshots_in.work(self.commit_index())
 
     def send_where_wanted(self, barrier_seq: int) -> None:
         """Send to each follower that lacks entries, the commit index, or a message numbered `barrier_seq` or later."""
@@ -131,6 +145,9 @@ class Core(Elections):
         """Hand the tick's acknowledgements to the outbox, merged."""
         for peer, message in self._answers.take():
             self._outbox.put(peer, message)
+        answer = self._snapshots_in.take_answer()
+        if answer is not None:
+            self._outbox.put(*answer)
 
     # Overrides: messages.
 
@@ -234,7 +251,8 @@ class Core(Elections):
 
     def _may_send_entries(self, peer: PeerNode, follower: Follower) -> bool:
         room = follower.in_flight_bytes < self._config.in_flight_bytes_max
-        return bool(room and self._SyncObj__raftNextIndex[peer] <= self._journal.last_index)
+        lacks = self._SyncObj__raftNextIndex[peer] <= self._journal.last_index
+        return bool(room and lacks and not self._needs_snapshot(peer))
 
     def _send_one_append(self, peer: PeerNode, follower: Follower) -> None:
         next_index = self._next_index(peer)
@@ -247,11 +265,9 @@ class Core(Elections):
         follower.sent(self._append_seq, sum(len(entry[0]) for entry in entries), self.commit_index())
 
     def _next_index(self, peer: PeerNode) -> int:
-        """A follower that lacks entries before the log's first needs a snapshot; the log is kept whole, so there is
-        none, and the library's loop for it, which spins without one (trap 3), is not used."""
-        next_index = max(self._SyncObj__raftNextIndex[peer], self._journal.first_index + 1)
-        self._SyncObj__raftNextIndex[peer] = next_index
-        return int(next_index)
+        """A follower that needs a copy of the state gets heartbeats all the same, with the oldest entry that can be
+        compared. The library would send pieces of a snapshot instead, in a loop that spins without one (trap 3)."""
+        return max(int(self._SyncObj__raftNextIndex[peer]), self._journal.first_index + 1)
 
     def _append_message(self, previous_index: int, entries: list[Entry]) -> Message:
         return {
@@ -280,9 +296,6 @@ class Core(Elections):
                 break
         return False
 
-    def _SyncObj__tryLogCompaction(self) -> None:  # noqa: N802
-        """Nothing: the state is on the disk beside the log, there is nothing to dump."""
-
     # What the library offers and this log does not (S16): entries of pickle, and an order to stand to whoever is asked.
 
     def _applyCommand(self, command: bytes, callback: Any, commandType: Any = None) -> None:  # noqa: N802, N803
@@ -300,4 +313,7 @@ _HANDLERS: dict[str, Callable[[Core, PeerNode, Message], None]] = {
     "pre_vote": Core._on_pre_vote,
     "pre_vote_answer": Core._on_pre_vote_answer,
     "timeout_now": Core._on_timeout_now,
+    "snapshot_offer": Core._on_snapshot_offer,
+    "snapshot_chunk": Core._on_snapshot_chunk,
+    "snapshot_answer": Core._on_snapshot_answer,
 }

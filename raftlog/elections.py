@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pysyncobj import syncobj
 
+from raftlog import guards
 from raftlog.config import Identity, RaftConfig
 from raftlog.handover import Handover
 from raftlog.interface import Role
@@ -200,7 +201,8 @@ class Elections(syncobj.SyncObj):  # type: ignore[misc]  # the library is untype
 
     def hand_over(self, peer: str | None) -> None:
         """Begin to hand the leadership to `peer`, or to the follower that has most of the log. Does nothing if this
-        node does not lead, if a handover is under way, or if there is no such follower that answers."""
+        node does not lead, if a handover is under way, or if there is no such follower that answers and has, or is
+        about to have, all of the log."""
         if not self.is_leader() or self._handover.is_under_way():
             return
         now = self._clock()
@@ -210,6 +212,7 @@ class Elections(syncobj.SyncObj):  # type: ignore[misc]  # the library is untype
             if peer in (None, follower.id)
             and self.is_connected(follower.id)
             and self._answered_since(follower, now - self._config.election_min_s)
+            and guards.may_succeed(self._SyncObj__raftNextIndex[follower], self._journal.last_index)
         ]
         if able:
             target = max(able, key=lambda follower: (self._SyncObj__raftMatchIndex[follower], follower.id))

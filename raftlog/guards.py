@@ -6,6 +6,7 @@ Names such as S2 are those of the list in DESIGN.md; each has a test that fails 
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, Final
 
 from raftlog.config import RaftConfig
@@ -24,6 +25,9 @@ _NUMBERS: Final[dict[str, tuple[str, ...]]] = {
     "pre_vote": ("term", "round", "last_log_index", "last_log_term"),
     "pre_vote_answer": ("term", "round"),
     "timeout_now": ("term",),
+    "snapshot_offer": ("term", "snapshot", "index", "index_term"),
+    "snapshot_chunk": ("term", "snapshot", "chunk"),
+    "snapshot_answer": ("term", "snapshot", "chunk", "next_index"),
     "propose": (),
     "result": ("incarnation", "seq"),
     "barrier": ("id",),
@@ -99,11 +103,32 @@ def _check_propose(message: Message, config: RaftConfig) -> None:
         raise MessageRefused("propose without an envelope, or with one over envelope_bytes_max")
 
 
+def _check_offer(message: Message, config: RaftConfig) -> None:
+    if message["index"] < 1 or message["index_term"] > message["term"]:
+        raise MessageRefused("snapshot_offer of nothing, or from the future")
+
+
+def _check_chunk(message: Message, config: RaftConfig) -> None:
+    data, digest = message.get("data"), message.get("digest")
+    if type(data) is not bytes or len(data) > config.snapshot_chunk_bytes_max:
+        raise MessageRefused("snapshot_chunk without data, or with more than snapshot_chunk_bytes_max")
+    if type(digest) is not bytes or len(digest) not in (0, COPY_DIGEST_BYTES):
+        raise MessageRefused("snapshot_chunk with a digest that is none")
+
+
+def _check_snapshot_answer(message: Message, config: RaftConfig) -> None:
+    if type(message.get("ready")) is not bool:
+        raise MessageRefused("snapshot_answer without ready")
+
+
 _CONTENTS: Final[dict[str, Callable[[Message, RaftConfig], None]]] = {
     "append_entries": _check_append,
     "next_node_idx": _check_answer,
     "request_vote": _check_vote_request,
     "pre_vote_answer": _check_pre_vote_answer,
+    "snapshot_offer": _check_offer,
+    "snapshot_chunk": _check_chunk,
+    "snapshot_answer": _check_snapshot_answer,
     "propose": _check_propose,
     "result": _check_result,
 }
@@ -150,6 +175,49 @@ def is_new_reset(message: Message, reset_floor: int) -> bool:
 def next_index_after(success_next: int, before: int) -> int:
     """An acknowledgement is about the past: later entries are under way and are not to be sent again (trap 1)."""
     return max(success_next, before)
+
+
+COPY_DIGEST_BYTES: Final = 16
+
+
+def digest_behind(digest: bytes, data: bytes) -> bytes:
+    """Of all chunks of a copy up to this one, from the digest of those before it."""
+    return blake2b(digest + data, digest_size=COPY_DIGEST_BYTES).digest()
+
+
+def is_whole_copy(received_digest: bytes, sent_digest: bytes) -> bool:
+    """What was received is what was read: anything else is dropped and asked for again, never installed (trap 6)."""
+    return received_digest == sent_digest
+
+
+def is_news(index: int, commit_index: int) -> bool:
+    """Whether a copy of the state is newer than what is here: one that is not would take back what was applied
+    (S11)."""
+    return index > commit_index
+
+
+def keeps_log(held_term: int | None, term: int) -> bool:
+    """Whether the log stays when a copy is installed: it has the very entry that the copy stands at, so what follows it
+    may have been acknowledged (S3). `held_term` is of this log's entry at that index, None if it has none."""
+    return held_term == term
+
+
+def next_index_behind_copy(index: int, last_index: int) -> int:
+    """What a node that installed a copy asks for next: the entries that it kept behind the copy were not compared with
+    the leader's, so they are not acknowledged by it (S4)."""
+    return index + 1
+
+
+def held_back(limit: float, needed_index: float) -> float:
+    """How far the log is trimmed: not past what a follower will ask for next. One that gets a copy of the state would
+    need another one then, and so for ever (trap 10)."""
+    return min(limit, needed_index)
+
+
+def may_succeed(next_index: int, last_index: int) -> bool:
+    """Whether a follower can take the leadership over: it was sent everything. One that is far behind, or gets a copy
+    of the state, would keep the leader from appending anything for as long as a handover may take."""
+    return next_index > last_index
 
 
 def is_durable(commit_index: int, durable_index: int) -> bool:

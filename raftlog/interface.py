@@ -66,9 +66,30 @@ class Applied:
     events: Sequence[Event] = field(default=())
 
 
+class StateCopy(Protocol):
+    """The state as of one moment, to be read in chunks while it goes on changing. It keeps every page that it reads
+    from being used again: close it as soon as possible."""
+
+    @property
+    def index(self) -> int:
+        """The index that it stands at."""
+        ...
+
+    def read(self, position: bytes, bytes_max: int) -> tuple[bytes, bytes | None]:
+        """The chunk at a position (b"": the beginning) of about `bytes_max`, and the position behind it; None: that was
+        the last one. The same position and size give the same chunk."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Applier(Protocol):
-    """The state machine as the log sees it. Both calls run inside the tick's write transaction and never raise on
-    input; an exception is a broken invariant and stops the process before anything of the tick is committed."""
+    """The state machine as the log sees it. All calls but `copy_state` run inside the tick's write transaction and
+    never raise on input; an exception is a broken invariant and stops the process before anything of the tick is
+    committed.
+
+    Beside the state there is room for a copy of another node's, received chunk by chunk; what is in there is no part of
+    the state until `install`."""
 
     def applied_index(self, transaction: Transaction) -> int:
         """The index that the state in this transaction stands at; 0 for an empty store."""
@@ -81,6 +102,23 @@ class Applier(Protocol):
     def apply(self, transaction: Transaction, *, index: int, proposal: Proposal | None) -> Applied:
         """Apply the entry at `index`, which must be applied_index + 1. None is an entry without commands
         (a new leader's no-op): it only moves the index."""
+        ...
+
+    def copy_state(self) -> StateCopy:
+        """The state as it is committed now."""
+        ...
+
+    def receive(self, transaction: Transaction, chunk: bytes) -> bool:
+        """Take in the next chunk of a copy; False if it is none, or not the next. The room must have been empty before
+        the first one."""
+        ...
+
+    def install(self, transaction: Transaction, *, index: int) -> bool:
+        """What was received becomes the state; False, without any effect, if it does not stand at `index`."""
+        ...
+
+    def discard(self, transaction: Transaction) -> bool:
+        """Empty the room: a step's worth of it. Whether nothing is left in it."""
         ...
 
 
@@ -101,6 +139,15 @@ class LogStatus:
     proposals_pending: int = 0
     commit_seconds: float = 0.0
     """Duration of the last LMDB commit (fsync included)."""
+    first_index: int = 1
+    """Of the log as it is kept here; what is before it is in the state only."""
+    log_bytes: int = 0
+    """What the log takes on this node's disk."""
+    snapshots_sent: int = 0
+    """Copies of the state that others installed from here, since the start."""
+    snapshots_received: int = 0
+    """Copies of another node's state that were installed here, since the start. Each stands for entries that were never
+    applied here, so their events were never told: whoever lives by events must read the state anew."""
     disk_free_bytes: int | None = None
     """Room for this node's data, freed pages of its file included; None before the first look."""
     low_disks: tuple[str, ...] = ()
@@ -153,7 +200,8 @@ class Log(Protocol):
         ...
 
     def on_status(self, listener: StatusListener) -> None:
-        """Hear every change of role, leader, term or quorum (index changes are sampled, at least once a second)."""
+        """Hear every change of role, leader, term, quorum or snapshots_received (other changes are sampled, at least
+        once a second)."""
         ...
 
     async def close(self) -> None: ...

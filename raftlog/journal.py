@@ -6,6 +6,8 @@ It differs from the library's own journals where those lose data:
   does nothing.
 - Nothing at or below the commit index is ever cut off: that stops the process.
 - Term and vote are part of the same transaction.
+- `trim` takes away the oldest entries, a few at a time; the first one that is kept says which term came before the
+  next. `install` begins the log behind a copy of the state.
 - Recent entries are cached and `journal[i:]` reads lazily, so no call costs more than what it looks at.
 """
 
@@ -17,8 +19,9 @@ from typing import Any, overload
 
 from pysyncobj.journal import Journal
 
+from raftlog import guards
 from raftlog.disk import Disk
-from raftlog.errors import LogBroken
+from raftlog.errors import LogBroken, LogRefused
 from raftlog.meta import MetaStore
 
 Entry = tuple[bytes, int, int]
@@ -27,6 +30,8 @@ Entry = tuple[bytes, int, int]
 FIRST_COMMIT_INDEX = 1
 """Entry 1 is the same no-op on every node, so it counts as committed from the start."""
 
+CONTENT_UNKNOWN = b""
+"""Stands for the entry that an installed copy of the state stands at: nobody is to send or apply it."""
 _NOTHING: Entry = (b"", 0, 0)
 _KEY = struct.Struct(">Q")
 _TERM = struct.Struct(">Q")
@@ -43,7 +48,6 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
         self._cache_bytes = 0
         self._cache_bytes_max = cache_bytes
         self._first, self._last = self._bounds()
-        self.first_index = max(1, self._first[1])
         self._cache_first = self._last[1] + 1
         """Cached are the entries from here to the last."""
         self._term, self._vote = meta.ballot()
@@ -52,8 +56,20 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
     # What raftlog asks.
 
     @property
+    def first_index(self) -> int:
+        """Of the entries that are kept. Unless it is 1 the first one serves for its term only: it may have come without
+        its content, with a copy of the state."""
+        return max(1, self._first[1])
+
+    @property
     def last_index(self) -> int:
         return self._last[1]
+
+    def disk_bytes(self) -> int:
+        """What the log takes on the disk: whole pages."""
+        stat = self._disk.transaction.stat(self._database)
+        pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+        return int(stat["psize"] * pages)
 
     def entry(self, index: int) -> Entry:
         """The entry at an index, which must be in the log."""
@@ -73,6 +89,43 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
                 break
         return entries
 
+    def checked(self, applied_index: int) -> int:
+        """The index that the state stands at, which was made from this log: it is neither ahead of it nor behind it.
+        Raises LogRefused for a disk that was put together by hand."""
+        if applied_index > min(self.last_index, self._commit_index):
+            raise LogRefused(f"the state stands at {applied_index}, its log ends at {self.last_index}")
+        if applied_index < self.first_index and self.first_index > 1:
+            raise LogRefused(f"the state stands at {applied_index}, its log begins at {self.first_index}")
+        return applied_index
+
+    def trim(self, first_index: int, entries_max: int) -> None:
+        """Take away entries before `first_index`, the oldest ones, so many at most. They must be part of the state."""
+        if first_index > self._commit_index:
+            raise LogBroken(f"entry {first_index} is not committed (up to {self._commit_index}) and would come first")
+        first_index = min(first_index, self.first_index + entries_max)
+        with self._disk.transaction.cursor(db=self._database) as cursor:
+            cursor.first()
+            for index in range(self.first_index, first_index):
+                cursor.delete()
+                entry = self._cache.pop(index, None)
+                self._cache_bytes -= len(entry[0]) if entry else 0
+        self._cache_first = max(self._cache_first, first_index)
+        self._first = self.entry(first_index)
+
+    def install(self, index: int, term: int) -> None:
+        """Begin behind a copy of the state that stands at this entry of the leader's log. If this log has the same one
+        it is kept, with what follows it: that may have been acknowledged (S3)."""
+        if index <= self._commit_index:
+            raise LogBroken(f"a copy at {index} is older than what is committed here ({self._commit_index})")
+        held_term = self.entry(index)[2] if self.first_index <= index <= self.last_index else None
+        if not guards.keeps_log(held_term, term):
+            self._disk.transaction.drop(self._database, delete=False)
+            self._cache.clear()
+            self._cache_bytes, self._cache_first = 0, index
+            self._first = self._last = _NOTHING
+            self._append((CONTENT_UNKNOWN, index, term))
+        self.setRaftCommitIndex(index)
+
     # What the library asks (names are its own; positions count from the first entry kept).
 
     def add(self, command: bytes, idx: int, term: int) -> None:
@@ -89,10 +142,10 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
         """Nothing: the library asks for it before every append behind existing entries, whether they differ or not."""
 
     def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803
-        raise LogBroken("the log is not trimmed")
+        raise LogBroken("the library does not trim the log")
 
     def clear(self) -> None:
-        raise LogBroken("no snapshot is installed")
+        raise LogBroken("the library installs no snapshot")
 
     def setRaftCommitIndex(self, raftCommitIndex: int) -> None:  # noqa: N802, N803
         if raftCommitIndex < self._commit_index:

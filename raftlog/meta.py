@@ -21,6 +21,7 @@ _INCARNATION = b"incarnation"
 _BALLOT = b"term_and_vote"
 _COMMIT_INDEX = b"commit_index"
 _JOINED = b"joined"
+_RECEIVING = b"receiving"
 
 
 class MetaStore:
@@ -51,6 +52,14 @@ class MetaStore:
 
     def put_joined(self) -> None:
         self._put(_JOINED, True)
+
+    def receiving(self) -> list[Any] | None:
+        """The copy of the state that is being received; see `snapshot_receiving.py`."""
+        fields: list[Any] | None = self._get(_RECEIVING, None)
+        return fields
+
+    def put_receiving(self, fields: list[Any] | None) -> None:
+        self._put(_RECEIVING, fields)
 
     def open(self, identity: Identity) -> int:
         """Check that the store is this node's, or make a new one its own; count the start. Returns the incarnation.

@@ -28,9 +28,8 @@ from raftlog.config import Identity, RaftConfig
 from raftlog.core import Core, Hooks
 from raftlog.disk import Disk
 from raftlog.envelope import decode
-from raftlog.errors import CommandTooLarge, LogBroken, LogOverloaded, LogRefused, MessageRefused
+from raftlog.errors import CommandTooLarge, LogBroken, LogOverloaded, MessageRefused
 from raftlog.interface import Applied, Applier, LogStatus, Proposal
-from raftlog.joining import Joining
 from raftlog.journal import Entry, LmdbJournal
 from raftlog.meta import MetaStore
 from raftlog.outbox import Message, Outbox, Outgoing
@@ -92,7 +91,7 @@ class RaftNode:
         except BaseException:
             disk.abort()
             raise
-        self._core.durable_index = self._journal.last_index
+        self._core.committed()
         self._barriers = LocalBarriers(config, self._incarnation)
         self._status = self._current_status()
 
@@ -109,18 +108,13 @@ class RaftNode:
                 config=self._config,
                 seams=self._seams,
                 journal=self._journal,
-                joining=Joining(meta),
+                meta=meta,
+                disk=self._disk,
+                applier=self._applier,
                 outbox=self._outbox,
                 hooks=Hooks(apply=self._apply_entry, take_envelopes=self._leader_proposals.take),
-                applied_index=self._stored_applied_index(),
+                applied_index=self._journal.checked(self._applier.applied_index(self._disk.transaction)),
             )
-
-    def _stored_applied_index(self) -> int:
-        """Where the state stands; never ahead of the log that it was made from."""
-        applied_index = self._applier.applied_index(self._disk.transaction)
-        if applied_index > min(self._journal.last_index, self._journal.getRaftCommitIndex()):
-            raise LogRefused(f"the state stands at {applied_index}, its log ends at {self._journal.last_index}")
-        return applied_index
 
     @property
     def incarnation(self) -> int:
@@ -199,6 +193,7 @@ class RaftNode:
             self._core.tick()
             self._maybe_take_name()
             self._lead_or_forget()
+            self._core.send_snapshots()
             self._core.flush_answers()
             return self._take_ready()
 
@@ -211,7 +206,7 @@ class RaftNode:
             began = self._clock()
             if self._disk.commit():
                 self._commit_seconds = self._core.last_commit_s = self._clock() - began
-            self._core.durable_index = self._journal.last_index
+            self._core.committed()
 
     def next_deadline(self) -> float:
         """The time, on `clock`, by which step() must be called again; not later than now when work is left over."""
@@ -227,6 +222,7 @@ class RaftNode:
     def close(self) -> None:
         """Abort an open transaction and refuse further calls. The disk stays open: it is its opener's."""
         self._broken = True
+        self._core.snapshots_out.close()
         self._disk.abort()
 
     # Inside: names that were never used before.
@@ -370,6 +366,10 @@ class RaftNode:
             members=self._identity.members,
             proposals_pending=len(self._proposals),
             commit_seconds=self._commit_seconds,
+            first_index=self._journal.first_index,
+            log_bytes=self._core.log_bytes(),
+            snapshots_sent=self._core.snapshots_out.installed,
+            snapshots_received=self._core.snapshots_received,
         )
 
     @contextmanager
@@ -397,4 +397,4 @@ _RECEIVERS: dict[str, Callable[[RaftNode, str, Message], None]] = {
 
 
 def _standing(status: LogStatus) -> tuple[object, ...]:
-    return status.role, status.leader, status.term, status.quorum
+    return status.role, status.leader, status.term, status.quorum, status.snapshots_received

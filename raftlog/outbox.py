@@ -11,11 +11,15 @@ from raftlog.errors import LogBroken
 Message = dict[str, Any]
 
 IMMEDIATE: Final = frozenset(
-    {"append_entries", "pre_vote", "pre_vote_answer", "timeout_now", "propose", "barrier", "barrier_result"}
+    {
+        *("append_entries", "pre_vote", "pre_vote_answer", "timeout_now", "propose", "barrier", "barrier_result"),
+        *("snapshot_offer", "snapshot_chunk"),
+    }
 )
 """They promise nothing about this node's disk: entries are counted by their receiver's acknowledgement only, a
-barrier's index is committed on a majority already, and pre-votes bind nobody."""
-HELD: Final = frozenset({"next_node_idx", "request_vote", "response_vote", "result"})
+barrier's index is committed on a majority already, a copy is read from what is on the disk, and pre-votes bind
+nobody."""
+HELD: Final = frozenset({"next_node_idx", "request_vote", "response_vote", "result", "snapshot_answer"})
 """They promise that something is on this node's disk: they leave after the tick's commit."""
 
 

@@ -9,6 +9,10 @@ Messages between nodes are dicts of msgpack types. Field types: int unless said 
     pre_vote        term, round, last_log_index, last_log_term               (would you vote for me? in no new term)
     pre_vote_answer term, round, granted: bool
     timeout_now     term                                                     (the leader's: stand at once)
+    snapshot_offer  term, snapshot, index, index_term                        (a copy of the state at this entry)
+    snapshot_chunk  term, snapshot, chunk, data: bytes, digest: bytes        (digest: of all of it, in the last chunk)
+    snapshot_answer term, snapshot, chunk, ready: bool, next_index           (chunk: the next one wanted, when ready;
+                                                                              next_index: no copy is needed, or 0)
     propose         envelope: bytes                                          (forwarded to the leader; see envelope.py)
     result          incarnation, seq, replies: [bytes, ...]                  (the leader's answer to it)
     barrier         id                                                       (forwarded to the leader)
@@ -47,7 +51,7 @@ class Ready:
     events: Sequence[AppliedEvents]
     status: LogStatus
     status_changed: bool
-    """Role, leader, term or quorum differ from the last step's."""
+    """Role, leader, term, quorum or snapshots_received differ from the last step's."""
 
 
 def grouped(applied_index: int, events: Sequence[Event]) -> list[AppliedEvents]:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
-import msgpack
 from raftlog_applier import ChainApplier
 
 from raftlog.process import LogSettings, database_path, run_log_process
 from raftlog.space import SpaceLimits
 
 SECRET = b"the secret of the tests' cluster"
+LEDGER = b"ledger:"
 NAME_BYTES = 32
 """A command is known by its first bytes."""
 POISON = b"poison"
@@ -27,24 +27,33 @@ class _Databases:
     """What ChainApplier needs of a disk."""
 
     def __init__(self, environment: Any) -> None:
-        self._environment = environment
+        self.environment = environment
 
     def database(self, name: str) -> Any:
-        return self._environment.open_db(name.encode())
+        return self.environment.open_db(name.encode())
 
 
 class LedgerApplier(ChainApplier):
     def __init__(self, environment: Any) -> None:
         super().__init__(_Databases(environment))  # type: ignore[arg-type]
-        self._ledger = environment.open_db(b"state/ledger")
 
     def _apply_command(self, transaction: Any, command: bytes) -> bytes:
         if command == POISON:
             raise AssertionError("a broken invariant")
-        name = command[:NAME_BYTES]
-        times = int(transaction.get(name, b"0", db=self._ledger)) + 1
-        transaction.put(name, b"%d" % times, db=self._ledger)
+        key, database = LEDGER + command[:NAME_BYTES], self.database(transaction)
+        times = int(transaction.get(key, b"0", db=database)) + 1
+        transaction.put(key, b"%d" % times, db=database)
         return super()._apply_command(transaction, command)
+
+
+class ReadOnlyChain(ChainApplier):
+    def __init__(self, environment: Any) -> None:
+        super().__init__(_Existing(environment))  # type: ignore[arg-type]
+
+
+class _Existing(_Databases):
+    def database(self, name: str) -> Any:
+        return self.environment.open_db(name.encode(), create=False)
 
 
 class Ledger:
@@ -52,21 +61,21 @@ class Ledger:
 
     def __init__(self, data_dir: Path) -> None:
         self._environment = lmdb.open(str(database_path(data_dir)), readonly=True, max_dbs=64)
-        self._databases = {
-            name: self._environment.open_db(name, create=False) for name in (b"state/ledger", b"state/chain")
-        }
+        self._applier = ReadOnlyChain(self._environment)
 
     def commands(self) -> dict[bytes, int]:
         """How often each command was applied."""
-        with self._environment.begin(db=self._databases[b"state/ledger"]) as transaction:
-            return {bytes(command): int(times) for command, times in transaction.cursor()}
+        with self._environment.begin() as transaction:
+            cursor = transaction.cursor(db=self._applier.database(transaction))
+            cursor.set_range(LEDGER)
+            pairs = [*cursor.iternext()]
+        return {key.removeprefix(LEDGER): int(times) for key, times in pairs if key.startswith(LEDGER)}
 
     def standing(self) -> tuple[int, int, bytes]:
         """(applied index, commands applied, digest)."""
-        with self._environment.begin(db=self._databases[b"state/chain"]) as transaction:
-            stored = [transaction.get(key) for key in (b"index", b"count", b"digest")]
-        index, count, digest = (value and msgpack.unpackb(value) for value in stored)
-        return index or 0, count or 0, digest or b""
+        with self._environment.begin() as transaction:
+            chain = self._applier
+            return chain.applied_index(transaction), chain.count(transaction), chain.digest(transaction)
 
     def close(self) -> None:
         self._environment.close()

@@ -41,6 +41,9 @@ class Plan:
     command_bytes: int
     in_flight_bytes_max: int
     drift: float
+    keep_entries: int
+    """The log is trimmed beyond so many: a few, and nodes that were away need copies of the state."""
+    chunk_bytes: int
 
     @classmethod
     def draw(cls, seed: int, duration_s: float) -> Plan:
@@ -58,6 +61,8 @@ class Plan:
             command_bytes=dice.choice([10, 300, 20_000]),
             in_flight_bytes_max=dice.choice([4 * 1024 * 1024, 300 * 1024]),
             drift=dice.choice([0.0, 0.01]),
+            keep_entries=dice.choice([10, 50, 1_000_000]),
+            chunk_bytes=dice.choice([20, 500, 128 * 1024]),
         )
 
 

@@ -33,7 +33,12 @@ class Simulator:
         self.seed = seed
         self.root = root
         self.plan = plan or Plan.draw(seed, duration_s)
-        self.config = RaftConfig(append_batch_bytes=257 * 1024, in_flight_bytes_max=self.plan.in_flight_bytes_max)
+        self.config = RaftConfig(
+            append_batch_bytes=257 * 1024,
+            in_flight_bytes_max=self.plan.in_flight_bytes_max,
+            log_keep_entries=self.plan.keep_entries,
+            snapshot_chunk_bytes=self.plan.chunk_bytes,
+        )
         self.now = 0.0
         self.judge = Judge()
         self.trace = blake2b(digest_size=16)

@@ -37,6 +37,16 @@ def test_the_defaults_fit() -> None:
         ({"in_flight_bytes_max": 1024 * 1024}, "append_batch_bytes < in_flight_bytes_max"),
         ({"envelope_commands_max": 0}, "envelope_commands_max >= 1"),
         ({"proposals_in_flight_max": 65}, "in flight <= pending"),
+        ({"log_keep_bytes": 0}, "log_keep_... > 0"),
+        ({"log_keep_entries": 0}, "log_keep_... > 0"),
+        ({"log_trim_entries_max": 0}, "log_keep_... > 0"),
+        ({"log_keep_follower_times": 0}, "1 <= log_keep_follower_times"),
+        ({"log_keep_snapshot_times": 1}, "log_keep_follower_times <= log_keep_snapshot_times"),
+        ({"snapshot_chunk_bytes": 2 * 1024 * 1024}, "snapshot_chunk_bytes < snapshot_chunk_bytes_max"),
+        ({"snapshot_chunks_in_flight_max": 0}, "snapshot_chunks_in_flight_max > 0"),
+        ({"snapshot_slice_s": 0.1}, "snapshot_slice_s < heartbeat_s"),
+        ({"snapshot_idle_s": 4.0}, "connection_timeout_s < snapshot_idle_s"),
+        ({"snapshot_life_s": 30.0}, "snapshot_idle_s < snapshot_life_s"),
     ],
 )
 def test_each_relation_is_checked(change: dict[str, Any], relation: str) -> None:

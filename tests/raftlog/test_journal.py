@@ -223,3 +223,67 @@ def test_the_journal_is_a_list_that_settles_conflicts(
     assert list(journal[0:]) == model
     assert len(journal) == len(model)
     journal._disk.close()
+
+
+def test_trimming_takes_the_oldest_entries_a_few_at_a_time(journal: LmdbJournal) -> None:
+    fill(journal, 20)
+    journal.setRaftCommitIndex(15)
+    journal.trim(10, 4)
+    assert (journal.first_index, len(journal)) == (5, 16)
+    journal.trim(10, 100)
+    assert [entry[1] for entry in journal[0:]] == list(range(10, 21))
+    assert journal[0] == journal.entry(10)
+    with pytest.raises(LogBroken, match="missing"):
+        journal.entry(9)
+    reopened_journal = reopened(journal)
+    assert [entry[1] for entry in reopened_journal[0:]] == list(range(10, 21))
+    assert reopened_journal.first_index == 10
+
+
+def test_trimming_leaves_what_is_not_committed(journal: LmdbJournal) -> None:
+    fill(journal, 20)
+    journal.setRaftCommitIndex(15)
+    with pytest.raises(LogBroken, match="would come first"):
+        journal.trim(16, 100)
+    journal.trim(15, 100)
+    assert [entry[1] for entry in journal[0:]] == list(range(15, 21))
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 100, 1 << 20])
+def test_the_cache_follows_the_trimming(tmp_path: Path, cache_bytes: int) -> None:
+    journal = opened(tmp_path, cache_bytes=cache_bytes)
+    fill(journal, 30)
+    journal.setRaftCommitIndex(30)
+    journal.trim(28, 100)
+    fill(journal, 30)
+    assert sorted(journal._cache) == list(range(journal._cache_first, journal.last_index + 1))
+    assert sum(len(entry[0]) for entry in journal._cache.values()) == journal._cache_bytes
+    assert [entry[1] for entry in journal[0:]] == list(range(28, 61))
+
+
+def test_what_the_log_takes_falls_with_trimming(journal: LmdbJournal) -> None:
+    for index in range(1, 101):
+        journal.add(bytes(4000), index, 1)
+    journal.setRaftCommitIndex(100)
+    before = journal.disk_bytes()
+    assert before > 400_000
+    journal.trim(50, 1000)
+    assert journal.disk_bytes() < 0.6 * before
+
+
+def test_a_copy_of_the_state_begins_a_new_log(journal: LmdbJournal) -> None:
+    fill(journal, 5)
+    journal.install(9, 3)
+    assert (journal.first_index, journal.last_index, journal.getRaftCommitIndex()) == (9, 9, 9)
+    journal.add(b"next", 10, 4)
+    journal = reopened(journal)
+    assert [entry[1:] for entry in journal[0:]] == [(9, 3), (10, 4)]
+    assert journal.getRaftCommitIndex() == 9
+
+
+def test_a_copy_of_the_state_keeps_a_log_that_has_its_entry(journal: LmdbJournal) -> None:
+    fill(journal, 5)
+    journal.install(3, 1)
+    assert (journal.first_index, journal.last_index, journal.getRaftCommitIndex()) == (1, 5, 3)
+    with pytest.raises(LogBroken, match="older"):
+        journal.install(3, 1)
