@@ -1,8 +1,9 @@
 PYTHON ?= python3.11
 VENV := .venv
 STAMP := $(VENV)/.installed
+SHORT_NEMESES := kill,pause,partition,one-way,isolate-leader,reset,restart,disk-full,clock
 
-.PHONY: demo test check test-long chaos clean
+.PHONY: demo test check test-long chaos chaos-short chaos-tools clean
 
 demo: $(STAMP)  ## three nodes on loopback with sample jobs, runs shown live; Ctrl-C cleans up
 	@$(VENV)/bin/horae demo
@@ -21,9 +22,21 @@ check: $(STAMP)  ## lint, types, tidiness
 test-long: $(STAMP)  ## what takes minutes: property walks, simulations
 	$(VENV)/bin/python -m pytest -m long
 
-chaos: $(STAMP)  ## whole clusters on virtual time under faults (docs/chaos.md); minutes
+chaos: $(STAMP) chaos-tools  ## simulated clusters and a real one under faults (docs/chaos.md); ten minutes
 	$(VENV)/bin/horae chaos sim --seeds 150
-	$(VENV)/bin/horae chaos sim --seeds 40 --nodes 5
+	$(VENV)/bin/horae chaos sim --seeds 30 --nodes 5
+	$(VENV)/bin/horae chaos live --duration 4m
+
+chaos-short: $(STAMP) chaos-tools  ## the same in two minutes, for CI
+	$(VENV)/bin/horae chaos sim --seeds 200
+	$(VENV)/bin/horae chaos live --duration 40s --nemesis $(SHORT_NEMESES)
+
+chaos-tools:  ## what live chaos needs; without root it kills and pauses only, and says so
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v ip && command -v iptables \
+		&& command -v faketime && command -v mkfs.ext4; } >/dev/null; then \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends iproute2 iptables faketime e2fsprogs \
+			>/dev/null || echo "could not install iproute2, iptables, faketime and e2fsprogs" >&2; \
+	fi
 
 clean:
 	rm -rf $(VENV) build *.egg-info

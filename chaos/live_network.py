@@ -10,6 +10,7 @@ import asyncio
 import ctypes
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Literal
 
 CLONE_NEWNET = 0x4000_0000
 NAMESPACES = Path("/run/netns")
-NEEDED = ("ip", "iptables")
+NEEDED = ("ip", "iptables", "mount", "mkfs.ext4", "unshare")
 PREFIXES = tuple(f"10.{second}.{third}" for second in (201, 202, 203) for third in range(1, 250))
 GATEWAY = 254
 COMMAND_S = 20.0
@@ -69,7 +70,14 @@ def rules_of(cuts: Iterable[Cut], addresses: dict[str, str]) -> Iterator[tuple[s
 def missing_tools() -> list[str]:
     """What keeps namespaces from being made here; empty if nothing does."""
     missing = [f"`{tool}` is not installed" for tool in NEEDED if shutil.which(tool) is None]
-    return missing if os.geteuid() == 0 else ["not root", *missing]
+    if os.geteuid() != 0:
+        return ["not root", *missing]
+    if (
+        not missing
+        and subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, check=False).returncode != 0
+    ):
+        return ["root, but not allowed to make namespaces"]
+    return missing
 
 
 class BridgedNetwork:
