@@ -6,11 +6,11 @@ import gc
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaos.check_lateness import RECOVERED_S, Lateness, lateness_of
-from chaos.history import Violation
+from chaos.history import About, History, Violation
 from chaos.simulated_cluster import SimulatedCluster
 from chaos.simulated_faults import KINDS
 from chaos.simulated_plan import Plan
@@ -27,6 +27,9 @@ class Campaign:
     nodes: int
     steps: int
     faults: tuple[str, ...] = FAULT_KINDS
+    commit: str = ""
+    """Of the build that is tried."""
+    keep_history: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +48,8 @@ class SeedVerdict:
     """Of the runs released after the recovery."""
     replay: str
     """The command that runs this seed again."""
+    history: History | None = None
+    """If the campaign keeps it: it is large."""
 
 
 def run_campaign(campaign: Campaign, monotonic: Callable[[], float]) -> Iterator[SeedVerdict]:
@@ -64,17 +69,27 @@ def run_seed(seed: int, campaign: Campaign, monotonic: Callable[[], float]) -> S
         cluster.close()
         shutil.rmtree(root, ignore_errors=True)
         gc.collect()
+    real_s = monotonic() - began_s
+    about = About(
+        harness="simulated",
+        seed=seed,
+        nodes=campaign.nodes,
+        commit=campaign.commit,
+        command=_replay(seed, campaign),
+        real_s=real_s,
+    )
     return SeedVerdict(
         seed=seed,
         trace=cluster.trace,
         violations=violations_of(history),
         virtual_s=history.end_s,
-        real_s=monotonic() - began_s,
+        real_s=real_s,
         operations=len(history.operations),
         effects=len(history.effects),
         entries=cluster.truth.last_index,
         healthy_lateness=lateness_of(history, history.healed_s + RECOVERED_S),
-        replay=_replay(seed, campaign),
+        replay=about.command,
+        history=replace(history, about=about) if campaign.keep_history else None,
     )
 
 

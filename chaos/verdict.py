@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -36,6 +37,9 @@ from node.interface import RunState
 Checker = Callable[[History], Iterator[Violation]]
 Count = Callable[[History], int]
 Word = Literal["kept", "broken", "not decided", "not exercised"]
+
+LABEL = re.compile(r"^(I\d+, )*I\d+: ")
+"""A docstring names the promises that it is about; the report shows them anyway."""
 
 PROMISES: Mapping[str, str] = {
     "I1": "One run a tick, one call a claim",
@@ -176,7 +180,7 @@ def judge(history: History) -> list[PromiseVerdict]:
     checks: dict[str, list[CheckVerdict]] = {promise: [] for promise in PROMISES}
     for check in CHECKS:
         found = list(check.checker(history))
-        says = " ".join((check.checker.__doc__ or "").split())
+        says = LABEL.sub("", " ".join((check.checker.__doc__ or "").split()))
         one = CheckVerdict(says=says, looked_at=check.looked_at(history), noun=check.noun, violations=found)
         # A checker may find what breaks another promise too: it is told under that one.
         for promise in {check.promise, *(violation.promise for violation in found)}:

@@ -18,6 +18,8 @@ from chaos.live_cluster import libfaketime
 from chaos.live_faults import KINDS, WITHOUT_NAMESPACES
 from chaos.live_network import NetworkFailed, missing_tools
 from chaos.live_run import LivePlan, LiveRun, LiveVerdict
+from chaos.verdict import judge, one_line
+from node.cli_chaos_report import PAGE, write_page
 from node.clock import SystemClock
 
 SHOWN_MAX = 20
@@ -51,9 +53,16 @@ def _nemeses(context: click.Context, parameter: click.Parameter, text: str | Non
 )
 @click.option("--nemesis", callback=_nemeses, help="Only these, separated by commas.  [default: all]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep everything here, passed or not.")
+@click.option("--report", "page", type=PAGE, help="Write a page about the run here.")
 @click.option("--verbose", is_flag=True, help="Show the faults as they come.")
 def live(
-    seed: int | None, nodes: str, duration: float, nemesis: tuple[str, ...] | None, out: Path | None, verbose: bool
+    seed: int | None,
+    nodes: str,
+    duration: float,
+    nemesis: tuple[str, ...] | None,
+    out: Path | None,
+    page: Path | None,
+    verbose: bool,
 ) -> None:
     """Break a cluster of real processes, each in a network of its own, and judge what held.
 
@@ -77,6 +86,9 @@ def live(
         click.echo(f"COULD NOT RUN: {error}; see {root}", err=True)
         raise SystemExit(COULD_NOT_RUN) from None
     _show(plan, verdict)
+    if page is not None:
+        write_page(page, verdict.history)
+    click.echo(one_line(judge(verdict.history)))
     if verdict.violations:
         click.echo(f"  again: {plan.command}\n  kept: {root}")
         raise SystemExit(1)
