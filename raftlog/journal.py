@@ -19,13 +19,12 @@ from typing import Any, overload
 
 from pysyncobj.journal import Journal
 
-from raftlog import guards
+from raftlog import guards, stored_entries
 from raftlog.disk import Disk
 from raftlog.errors import LogBroken, LogRefused
 from raftlog.meta import MetaStore
 
-Entry = tuple[bytes, int, int]
-"""(command, index, term), in the library's order."""
+Entry = stored_entries.Entry
 
 FIRST_COMMIT_INDEX = 1
 """Entry 1 is the same no-op on every node, so it counts as committed from the start."""
@@ -34,11 +33,10 @@ CONTENT_UNKNOWN = b""
 """Stands for the entry that an installed copy of the state stands at: nobody is to send or apply it."""
 _NOTHING: Entry = (b"", 0, 0)
 _KEY = struct.Struct(">Q")
-_TERM = struct.Struct(">Q")
 
 
 class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
-    """The named database `raft/log`: index (u64 big-endian) → term (u64 big-endian), command."""
+    """The named database `raft/log`: index (u64 big-endian) → the entry, see stored_entries.py."""
 
     def __init__(self, disk: Disk, meta: MetaStore, *, cache_bytes: int) -> None:
         self._disk = disk
@@ -199,9 +197,9 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
         with self._disk.transaction.cursor(db=self._database) as cursor:
             if not cursor.first():
                 return _NOTHING, _NOTHING
-            first = _decoded(_KEY.unpack(cursor.key())[0], cursor.value())
+            first = stored_entries.read(_KEY.unpack(cursor.key())[0], cursor.value())
             cursor.last()
-            return first, _decoded(_KEY.unpack(cursor.key())[0], cursor.value())
+            return first, stored_entries.read(_KEY.unpack(cursor.key())[0], cursor.value())
 
     def _stored_commit_index(self) -> int:
         """Never ahead of the log: the library counts everything below it as verified."""
@@ -226,8 +224,8 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
         self._last = self.entry(index - 1)
 
     def _append(self, entry: Entry) -> None:
-        command, index, term = entry
-        self._disk.transaction.put(_KEY.pack(index), _TERM.pack(term) + command, append=True, db=self._database)
+        command, index, _ = entry
+        self._disk.transaction.put(_KEY.pack(index), stored_entries.stored(entry), append=True, db=self._database)
         self._last = entry
         if self._first is _NOTHING:
             self._first = entry
@@ -241,7 +239,7 @@ class LmdbJournal(Journal):  # type: ignore[misc]  # the library is untyped
         stored: Any = self._disk.transaction.get(_KEY.pack(index), db=self._database)
         if stored is None:
             raise LogBroken(f"entry {index} is missing from the log ({self.first_index} to {self.last_index})")
-        return _decoded(index, stored)
+        return stored_entries.read(index, stored)
 
 
 class Tail:
@@ -268,7 +266,3 @@ class Tail:
         if not 0 <= item < len(self):
             raise IndexError(item)
         return self._journal.entry(self._start + item)
-
-
-def _decoded(index: int, stored: bytes) -> Entry:
-    return stored[_TERM.size :], index, _TERM.unpack_from(stored)[0]

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import lmdb
 import msgpack
 
+from raftlog import stored_entries
 from raftlog.disk import DATABASES_MAX, MAP_BYTES, READERS_MAX
 from raftlog.envelope import decode
 from raftlog.interface import Proposal
 from raftlog.pysyncobj_bindings import NO_OP, REGULAR
 
 _KEY = struct.Struct(">Q")
-_TERM = struct.Struct(">Q")
 
 
 class LogMissing(Exception):
@@ -69,7 +69,8 @@ class LogReader:
             raise LogMissing(f"no log in {path}") from error
 
     def committed(self, from_index: int, *, entries_max: int) -> Committed:
-        """Entries from `from_index` on (or the oldest that is kept, if that is later), up to the commit index."""
+        """Entries from `from_index` on (or the oldest that is kept, if that is later), up to the commit index. Raises
+        LogDamaged."""
         with self.environment.begin() as transaction:
             stored = transaction.get(b"commit_index", db=self._meta)
             with transaction.cursor(db=self._log) as cursor:
@@ -79,9 +80,8 @@ class LogReader:
                 entries: list[LoggedEntry] = []
                 found = cursor.set_range(_KEY.pack(from_index))
                 while found and len(entries) < entries_max and _KEY.unpack(cursor.key())[0] <= commit:
-                    value = cursor.value()
-                    index, term = _KEY.unpack(cursor.key())[0], _TERM.unpack_from(value)[0]
-                    entries.append(LoggedEntry(index, term, value[_TERM.size :]))
+                    payload, index, term = stored_entries.read(_KEY.unpack(cursor.key())[0], cursor.value())
+                    entries.append(LoggedEntry(index, term, payload))
                     found = cursor.next()
         return Committed(first, commit, entries)
 

@@ -10,7 +10,7 @@ from raftlog.config import Identity
 from raftlog.disk import Disk
 from raftlog.errors import LogRefused
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Of everything in `raft/log` and `raft/meta`."""
 
 _FORMAT = b"format"

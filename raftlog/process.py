@@ -23,7 +23,7 @@ from raftlog.auth import Credentials, cluster_id_of
 from raftlog.config import Identity, RaftConfig
 from raftlog.disk import LmdbDisk
 from raftlog.driver import Driver
-from raftlog.errors import LogRefused
+from raftlog.errors import LogDamaged, LogRefused
 from raftlog.interface import Applier
 from raftlog.local_protocol import socket_path
 from raftlog.node import RaftNode
@@ -93,7 +93,7 @@ def run_log_process(settings: LogSettings, applier_factory: ApplierFactory, *, m
         with ExitStack() as stack:
             try:
                 driver = _started(settings, applier_factory, monotonic, stack)
-            except (LogRefused, ValueError, OSError, lmdb.Error) as error:
+            except (LogRefused, LogDamaged, ValueError, OSError, lmdb.Error) as error:
                 return _refuse(storage_fault(error, database_path(settings.data_dir)) or str(error))
             _tell_parent(READY)
             logger.info("the log process of %s ends: %s", settings.node, driver.run())

@@ -15,6 +15,8 @@ from tests.cluster.replicas import digests_at_one_index
 from tests.raftlog.small_disk import SmallDisk
 
 DISK_BYTES = 64 * 1024 * 1024
+OUT_BYTES = 1024 * 1024
+"""Less than a node goes on with, and enough for its commits until it has seen that."""
 CREATORS = 6
 AGAIN_AFTER_S = 0.1
 TAKEN_OVER_S = 40.0
@@ -85,7 +87,7 @@ async def test_a_full_disk_of_the_leader_under_load(
     others = [name for name in cluster.places if name != full]
     creators = Creators(api, list(cluster.places))
     await creators.more(list(cluster.places))
-    disks[full].fill()
+    disks[full].fill(leave_bytes=OUT_BYTES)
 
     await until("another leader", lambda: leads_elsewhere(api, others), 15)
     await creators.more(others)

@@ -24,6 +24,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 DISK_BYTES = 64 * MIB
 """The reserve is a tenth of it, the node stands aside below 1.6 MiB."""
 LOW_BYTES = 4 * MIB
+OUT_BYTES = MIB
+"""Below that level, and enough for the commits until the next look at the disk: what takes the last byte at once ends
+the process, see TestACommitThatFails."""
 SMALL_BYTES = 40 * MIB
 AGAIN_AFTER_S = 0.02
 
@@ -126,7 +129,7 @@ async def test_a_node_whose_disk_is_full_stands_aside_and_comes_back(
     others = [node for node in cluster.clients if node != full]
     before = [f"before {number}".encode() for number in range(20)]
     await asyncio.gather(*(cluster.clients[full].propose(command) for command in before))
-    disks[full].fill()
+    disks[full].fill(leave_bytes=OUT_BYTES)
     await cluster.until(lambda: not cluster.clients[full].status.quorum)
     await cluster.leader(among=others)
     for number in range(50):
