@@ -136,9 +136,16 @@ def _raft(status: LogStatus) -> Iterable[Metric]:
         ("horae_raft_applied_index", "The last entry applied here.", status.applied_index),
         ("horae_raft_commit_seconds", "How long the last commit to disk took.", status.commit_seconds),
         ("horae_raft_proposals_pending", "Proposals of this node without a result.", status.proposals_pending),
+        ("horae_raft_first_index", "The first entry that this node's log holds.", status.first_index),
+        ("horae_raft_log_bytes", "What the log takes on this node's disk.", status.log_bytes),
         ("horae_disk_low", "1 on a node whose disk is nearly full.", int(status.node in status.low_disks)),
     ):
         yield GaugeMetricFamily(name, text, value=float(value))
+    for name, text, value in (
+        ("horae_raft_snapshots_sent", "Copies of this node's state that others installed.", status.snapshots_sent),
+        ("horae_raft_snapshots_received", "Copies of another's state installed here.", status.snapshots_received),
+    ):
+        yield CounterMetricFamily(name, text, value=value)
     if status.disk_free_bytes is not None:
         text = "Room for this node's data: on its file system, or in the map if that is less."
         yield GaugeMetricFamily("horae_disk_free_bytes", text, value=float(status.disk_free_bytes))

@@ -23,7 +23,7 @@ from node.ticker import Appeared, Moved, Ticker
 from node.views import StateSource
 from node.worker import Worker
 from raftlog.errors import LogError
-from raftlog.interface import EVERY_NODE, Log
+from raftlog.interface import EVERY_NODE, Log, LogStatus
 from statemachine.codec import Undecodable, decode_event
 from statemachine.commands import (
     AnyEvent,
@@ -111,6 +111,7 @@ class Runtime:
             config=config, log=log, source=source, clock=clock, ticker=ticker, session=lambda: self.worker.session
         )
         self._duties = DutyLoop(config=config, log=log, source=source, clock=clock)
+        self._copies_received = log.status.snapshots_received
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -121,7 +122,7 @@ class Runtime:
         """Work until `stop`, then drain. Raises whatever broke one of the loops: the node must end then."""
         self._log.subscribe(self._config.node, self._on_events)
         self._log.subscribe(EVERY_NODE, self._on_events)
-        self._log.on_status(self._duties.on_status)
+        self._log.on_status(self._on_status)
         async with asyncio.TaskGroup() as group:
             loops = [
                 group.create_task(loop)
@@ -168,6 +169,20 @@ class Runtime:
         if self._clock.monotonic() - self._ticks.last_step_s > STALLED_S:
             return "scheduling on this node has stalled"
         return None
+
+    def _on_status(self, status: LogStatus) -> None:
+        self._duties.on_status(status)
+        if status.snapshots_received != self._copies_received:
+            self._copies_received = status.snapshots_received
+            self._read_anew()
+
+    def _read_anew(self) -> None:
+        """A copy of another node's state has become ours: nothing that happened in between was told. What is held in
+        memory is compared with it at once, as it is from time to time in case an event was lost."""
+        logger.info("the state was replaced by a copy of the leader's")
+        self._ticks.on_event(Moved())
+        self._duties.on_buckets_moved()
+        self.worker.on_state_replaced()
 
     def _on_events(self, index: int, bodies: Sequence[bytes]) -> None:
         claims: list[RunClaimed] = []

@@ -28,7 +28,7 @@ from node.wakeup import Wakeup
 from node.work import Work, WorkSource
 from raftlog.interface import Log
 from statemachine.commands import AnyReply, Finish, RunClaimed, Start, Withdraw
-from statemachine.records import SkipReason
+from statemachine.records import Session, SkipReason
 
 DRAINING_TOLD_S = 1.0
 HANDED_OVER_S = 1.0
@@ -114,6 +114,16 @@ class Worker:
 
     def on_session_ended(self, incarnation: int) -> None:
         self.on_session_event(Ended(incarnation=incarnation))
+
+    def on_state_replaced(self) -> None:
+        """The events of a while were not told: look for what they may have said. A state that does not know this
+        node's session yet says nothing about it."""
+        with self._source.view() as view:
+            session = view.session(self._config.node)
+        held = self._keeper.incarnation
+        if held is not None and session is not None and _is_over(held, session):
+            self.on_session_ended(held)
+        self.reconciliation.wake()
 
     def _on_reconciled(self, event: Reconciled) -> None:
         self._timer_events.append(event)
@@ -269,6 +279,10 @@ class Worker:
 
     def stop(self) -> None:
         self._reporter.stop()
+
+
+def _is_over(incarnation: int, session: Session) -> bool:
+    return session.incarnation > incarnation or (session.incarnation == incarnation and not session.live)
 
 
 def _drained(events: list[T]) -> list[T]:

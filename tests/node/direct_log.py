@@ -31,6 +31,7 @@ class DirectLog:
         self.transfers: list[int] = []
         """At which indices the leadership was to be handed over; there is nobody to take it."""
         self.commands: list[bytes] = []
+        self.snapshots_received = 0
         self._applied = asyncio.Event()
         self._seq = 0
         self._listeners: dict[str, list[EventListener]] = {}
@@ -48,6 +49,7 @@ class DirectLog:
             last_index=self.index,
             quorum=True,
             members=(self.node,),
+            snapshots_received=self.snapshots_received,
             disk_free_bytes=5 * 1024 * 1024,
             low_disks=(self.node,) if self.disk_low else (),
             refuses_clients=self.disk_low,
@@ -83,6 +85,12 @@ class DirectLog:
                     listener(self.index, bodies)
         self._applied.set()
         return applied.replies
+
+    def state_replaced(self) -> None:
+        """Say that what was applied without events came with a copy of another node's state."""
+        self.snapshots_received += 1
+        for listener in self._status_listeners:
+            listener(self.status)
 
     async def wait_applied(self) -> None:
         """Until something more is applied."""
