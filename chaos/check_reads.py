@@ -100,11 +100,8 @@ def calls_by_name(history: History) -> dict[str, list[Call[Act]]]:
     calls: defaultdict[str, list[Call[Act]]] = defaultdict(list)
     for number, operation in enumerate(history.operations):
         for name, act in _acts(operation, number, names):
-            invoked_s, returned_s = operation.invoked_s, operation.ended_s
-            if operation.seen is not None:
-                invoked_s -= operation.seen.stale_s * (1 + DRIFT)
-            if operation.answer == "info":
-                returned_s = float("inf")
+            invoked_s = operation.invoked_s - operation.stale_s * (1 + DRIFT)
+            returned_s = float("inf") if operation.answer == "info" else operation.ended_s
             calls[name].append(Call(invoked_s=invoked_s, returned_s=returned_s, act=act))
     return calls
 
@@ -201,7 +198,7 @@ def _reads_with_index(operations: Sequence[Operation]) -> Iterator[tuple[float, 
     for operation in operations:
         seen = operation.seen
         if seen is not None and seen.applied_index is not None:
-            yield operation.invoked_s - seen.stale_s * (1 + DRIFT), seen.applied_index, operation
+            yield operation.invoked_s - operation.stale_s * (1 + DRIFT), seen.applied_index, operation
 
 
 def same_index_same_answer(history: History) -> Iterator[Violation]:

@@ -60,6 +60,11 @@ class Operation:
     """The HTTP status of a refusal; 409 on create: the name is taken."""
     detail: str = ""
 
+    @property
+    def stale_s(self) -> float:
+        """How old the answer may be: as old as it says, if that was allowed."""
+        return self.seen.stale_s if self.local and self.seen is not None else 0.0
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fired:

@@ -145,6 +145,18 @@ BAD: list[tuple[str, Checker, History, str]] = [
         "found nobody",
     ),
     (
+        "stale, and nobody had allowed it",
+        names_are_registers,
+        history(create(0, 1), listed(3, 4, seen(stale_s=9.0))),
+        "found nobody",
+    ),
+    (
+        "an old index, and nobody had allowed it",
+        indexes_rise,
+        history(listed(0, 1, seen(index=9)), listed(3, 4, seen(index=5, stale_s=9.0))),
+        "at 5",
+    ),
+    (
         "one lost create, two jobs",
         names_are_registers,
         history(LOST_CREATE, listed(2, 3, FOUND), listed(4, 5, seen(OTHER))),
