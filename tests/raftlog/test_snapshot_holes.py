@@ -27,6 +27,8 @@ from raftlog_left_behind import (
 )
 
 from raftlog import guards
+from raftlog.core import Core
+from raftlog.interface import Role
 from raftlog.trimming import Trimming
 
 
@@ -126,6 +128,31 @@ def test_S11_a_copy_that_is_older_than_the_state_is_refused(bench: Bench, guard:
         answer = send_copy(bench, copy, index=index)
         assert answer["next_index"] == 6
         assert standing(bench, "n2") == before
+
+
+def test_trap_4_a_follower_that_gets_a_copy_is_heard_all_the_time(bench: Bench, guard: Any) -> None:
+    """n2 is dead, and the copy that n3 gets stands still for seconds. n3 can use no append_entries meanwhile; if it did
+    not answer them either, as in the library, the leader would take it for dead and step down."""
+    left_behind(bench)
+    until_chunks_flow(bench)
+    cut_off(bench, "n2")
+    before = standing_of_leader(bench)
+    guard.remove(Core, "_SyncObj__sendNextNodeIdx", lambda self, node, **answer: None)
+    with guard.verdict():
+        for _ in range(50):
+            bench.now += 0.1
+            link = bench.links["n1", "n3"]
+            kept = [message for message in link if message["type"] != "snapshot_chunk"]
+            link.clear()
+            link.extend(kept)
+            step_round(bench)
+        assert standing_of_leader(bench) == before
+        assert not installed(bench)
+
+
+def standing_of_leader(bench: Bench) -> tuple[Role, int]:
+    status = bench.nodes["n1"].status
+    return status.role, status.term
 
 
 def test_trap_6_a_copy_that_is_not_what_was_read_is_never_installed(bench: Bench, guard: Any) -> None:

@@ -13,7 +13,7 @@ from raftlog_bench import Bench, must_raise
 from raftlog import elections, guards, pysyncobj_bindings
 from raftlog.config import RaftConfig
 from raftlog.core import Core
-from raftlog.errors import LogBroken
+from raftlog.errors import LogBroken, MessageRefused
 from raftlog.interface import Applied, Role
 from raftlog.node import RaftNode
 from raftlog.proposals import LocalProposals
@@ -229,6 +229,33 @@ def test_trap_9_every_attribute_of_the_core_is_readable_before_it_is_set_up(
                 getattr(bare, name)
             except AttributeError as error:
                 raise AssertionError(f"{name} cannot be read: {error}") from error
+
+
+def test_trap_12_no_entry_of_the_log_changes_who_counts(bench: Bench, guard: Any) -> None:
+    """The library's membership changes take effect at the append, and are undone with a truncation that this journal
+    does not make; and they are pickles. A node that believed one would count its majority among other members."""
+    guard.remove(guards, "is_payload", lambda payload, config: True)
+    guard.remove(elections, "library_settings", _with_membership)
+    bench.crash("n2")
+    bench.start("n2")  # the settings are read when a node starts
+    bench.connect_all()
+    bench.elect("n1")
+    core = bench.nodes["n2"]._core
+    members = set(core._SyncObj__otherNodes)
+    add_n9 = b"\x02" + b"(lp0\nS'add'\np1\naS'127.0.0.1:9'\np2\na."
+    message = {"type": "append_entries", "term": 1, "commit_index": 2, "prevLogIdx": 2, "prevLogTerm": 1, "seq": 99}
+    with guard.verdict():
+        with contextlib.suppress(MessageRefused, NotImplementedError):
+            content = message | {"entries": [[add_n9, 3, 1]], "last_index": 3}
+            bench.nodes["n2"].receive("n1", content, connection=bench.connections["n1", "n2"])
+        assert set(core._SyncObj__otherNodes) == members
+        assert bench.nodes["n2"]._journal.last_index == 2
+
+
+def _with_membership(config: RaftConfig) -> Any:
+    settings = pysyncobj_bindings.library_settings(config)
+    settings.dynamicMembershipChange = True
+    return settings
 
 
 def test_trap_15_a_leader_that_nobody_answers_steps_down_soon(bench: Bench, guard: Any) -> None:
