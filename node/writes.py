@@ -41,6 +41,9 @@ WRITE_TIMEOUT_S = 10.0
 EFFECTIVE_TIMEOUT_S = 12.0
 """How long a delete waits for those that hold the job's claims: a session that does not answer is over by then."""
 EFFECTIVE_POLL_S = 0.02
+EFFECTIVE_POLL_GROWTH = 1.5
+EFFECTIVE_POLL_MAX_S = 0.25
+"""A delete looks again after so long, and after longer each time: many deletes under load must not add to it."""
 EFFECTIVE_WINDOW_MS = 3_600_000
 """How long ago an unstarted claim may have been due that a delete still looks for."""
 
@@ -109,22 +112,36 @@ class Writes:
         await _seen_afterwards("The job is deleted", self._wait_effective(job_id))
 
     async def _wait_effective(self, job_id: str) -> None:
-        """Until nobody holds an unstarted claim of the job. A `claimed` run may have started a moment ago; it ends,
-        or says so within a second."""
-        from_ms = self._sources.clock.wall_ms() - EFFECTIVE_WINDOW_MS
+        """Until nobody holds an unstarted claim of the job. Its runs are handed out no more, so what is claimed now is
+        all that there is to wait for. A `claimed` run may have started a moment ago; it ends, or says so within a
+        second."""
         deadline_s = self._sources.clock.monotonic() + EFFECTIVE_TIMEOUT_S
+        pause_s = EFFECTIVE_POLL_S
         index = await self._reads.stand_at()
-        while True:
-            with self._reads.open_at(index) as (snapshot, _):
-                page = snapshot.runs_of_job(job_id, (RunState.CLAIMED,), from_ms, None, None, 1)
-            if not page.items:
-                return
+        held = self._claimed_runs(job_id, index)
+        while held := self._still_claimed(held, index):
             if self._sources.clock.monotonic() > deadline_s:
-                holder = page.items[0].node
                 raise OutcomeUnknown(
-                    f"The job is deleted, but node {holder} has not yet confirmed that it starts nothing."
+                    f"The job is deleted, but node {held[0].node} has not yet confirmed that it starts nothing."
                 )
-            await asyncio.sleep(EFFECTIVE_POLL_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * EFFECTIVE_POLL_GROWTH, EFFECTIVE_POLL_MAX_S)
+
+    def _claimed_runs(self, job_id: str, index: int) -> list[Run]:
+        """All of them, page after page: there may be more rows than one page looks at."""
+        from_ms = self._sources.clock.wall_ms() - EFFECTIVE_WINDOW_MS
+        with self._reads.open_at(index) as (snapshot, _):
+            page = snapshot.runs_of_job(job_id, (RunState.CLAIMED,), from_ms=from_ms)
+            claimed = list(page.items)
+            while page.next_key is not None:
+                page = snapshot.runs_of_job(job_id, (RunState.CLAIMED,), from_ms=from_ms, before_key=page.next_key)
+                claimed += page.items
+        return claimed
+
+    def _still_claimed(self, runs: list[Run], index: int) -> list[Run]:
+        with self._reads.open_at(index) as (snapshot, _):
+            now = [snapshot.run(run.run_id) for run in runs]
+        return [run for run in now if run is not None and run.state is RunState.CLAIMED]
 
     async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
         """A manual run. The same key answers the same run."""

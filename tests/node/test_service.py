@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,8 @@ from node.interface import (
 from node.runlogs import RunLogs
 from node.work import rfc3339
 from raftlog import errors as log_errors
+from statemachine.codec import encode_command
+from statemachine.commands import ExpireSession, OpenSession
 from tests.node.conftest import LiveNode
 
 
@@ -365,3 +368,26 @@ async def test_a_node_whose_disk_is_nearly_full_is_not_ready(live: LiveNode) -> 
     assert live.service.ready() is None
     live.log.disk_low = True
     assert live.service.ready() == "the disk of this node is nearly full (5 MiB free)"
+
+
+async def test_a_delete_waits_for_every_claim_however_long_the_history(
+    idle: LiveNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another node holds the oldest run of the job and has not said that it will not start it."""
+    monkeypatch.setattr("statemachine.snapshot.RUNS_SCAN_MAX", 2)
+    now_ms = idle.clock.wall_ms()
+    idle.log.apply([encode_command(session_of("n2", now_ms))])
+    job_id = (await idle.service.create_job(draft())).job_id
+    held, *_ = [await idle.service.run_now(job_id) for _ in range(6)]
+    assert (await idle.service.run(held.run_id))[0].state is RunState.CLAIMED
+    delete = asyncio.create_task(idle.service.delete_job(job_id))
+    done, _ = await asyncio.wait({delete}, timeout=0.1)
+    assert not done
+    idle.log.apply([encode_command(ExpireSession(now_ms=now_ms, node="n2", incarnation=1, renewal=0))])
+    await asyncio.wait_for(delete, 5)
+
+
+def session_of(node: str, now_ms: int) -> OpenSession:
+    """With room for one run, and nobody behind it."""
+    rest = {"http": "127.0.0.1:1", "raft": "127.0.0.1:2", "slots": 1, "ahead": 0, "version": "0", "tzdata": "2026a"}
+    return OpenSession(now_ms=now_ms, node=node, incarnation=1, **rest)  # type: ignore[arg-type]
