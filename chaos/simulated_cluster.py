@@ -112,9 +112,9 @@ class SimulatedCluster:
             self.loop.run_until(self.loop.time() + SETTLED_POLL_S)
 
     def _is_settled(self) -> bool:
-        """Nothing is left to wait for: every request has ended, all replicas stand at the same index, and no run rests that
-        was to start while everything failed, or while that was worked off. What never gets there is the checkers'
-        business."""
+        """Nothing is left to wait for: every request has ended, all replicas stand at the same index, and no run rests
+        that was to start while everything failed, or while that was worked off. What never gets there is the
+        checkers' business."""
         if self._leader_again_s is None or any(node.node is None for node in self.nodes.values()):
             return False
         if any(operation.ended_s == float("inf") for client in self.clients for operation in client.operations):

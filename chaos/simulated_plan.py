@@ -53,7 +53,9 @@ class Plan:
     """Numbers of the faults that are injected, of 1 to `steps`; None: all."""
 
     @classmethod
-    def draw(cls, seed: int, *, nodes: int, steps: int, faults: tuple[str, ...]) -> Plan:
+    def draw(
+        cls, seed: int, *, nodes: int, steps: int, faults: tuple[str, ...], only: frozenset[int] | None = None
+    ) -> Plan:
         dice = random.Random(f"plan {seed}")
         kinds = tuple(kind for kind in faults if dice.random() < 0.6) or faults
         return cls(
@@ -74,4 +76,5 @@ class Plan:
             failing=dice.choice([0.0, 0.1, 0.5]),
             faults=kinds,
             calm_s=HEAL_S if dice.random() < LONG_CALM else CALM_S,
+            only=only,
         )
