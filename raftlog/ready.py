@@ -17,6 +17,7 @@ Messages between nodes are dicts of msgpack types. Field types: int unless said 
     result          incarnation, seq, replies: [bytes, ...]                  (the leader's answer to it)
     barrier         id                                                       (forwarded to the leader)
     barrier_result  id, index
+    disk            low: bool                                                (space.py's: the sender is short of room)
 All integers are >= 0 and < 2**63. Anything else is refused.
 """
 

@@ -61,8 +61,7 @@ class SpaceLimits:
     """The levels, in bytes free. On a small file system they shrink together, until the reserve is `share` of it."""
 
     reserve_bytes: int = 256 * MIB
-    """Below it the disk is low. A busy cluster's own work writes a few MB/s: minutes to free something, or for the
-    retention to."""
+    """Below it the disk is low. A busy cluster's own work writes a few MB/s: minutes to free something."""
     stop_bytes: int = 64 * MIB
     """Below it the disk is out. The largest commits write some MiB, and what is committed still has to be applied."""
     share: float = 0.1
