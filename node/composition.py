@@ -16,6 +16,7 @@ from node.metrics import Metrics
 from node.runlogs import RunLogs
 from node.runtime import Runtime
 from node.service import Identity, Service
+from node.skew import ClockSkews, SteadyClock
 from node.state_view import ReaderSource
 from node.writes import Sources, Writes
 from raftlog.interface import Log
@@ -57,11 +58,13 @@ def compose(
     allow_link_local: bool = False,
 ) -> Node:
     """A node that does nothing yet: run its runtime."""
+    skews = ClockSkews(around.clock, config.node)
+    clock = SteadyClock(around.clock, skews)
     metrics = Metrics(
-        figures=lambda: figures_of(around.reader, around.clock.wall_ms),
+        figures=lambda: figures_of(around.reader, clock.wall_ms),
         log_status=lambda: around.log.status,
         running=lambda: runtime.worker.attempts.running_by_kind(),
-        skew_s=lambda live: runtime.skews.skews_s(live).get(config.node),
+        skew_s=lambda live: skews.skews_s(live).get(config.node),
         loop_lag_s=lambda: runtime.loop_lag.worst_s,
     )
     runtime = Runtime(
@@ -70,22 +73,24 @@ def compose(
         source=ReaderSource(around.reader),
         executors=around.executors,
         logs=around.logs,
-        clock=around.clock,
+        clock=clock,
+        machine_clock=around.clock,
+        skews=skews,
         random=around.random.random,
         metrics=metrics,
         make_plan=make_plan,
         version=version,
         tzdata=identity.tzdata,
     )
-    return Node(runtime=runtime, service=_service(around, identity, runtime, metrics, allow_link_local))
+    return Node(runtime=runtime, service=_service(around, clock, identity, runtime, metrics, allow_link_local))
 
 
 def _service(
-    around: Surroundings, identity: Identity, runtime: Runtime, metrics: Metrics, allow_link_local: bool
+    around: Surroundings, clock: Clock, identity: Identity, runtime: Runtime, metrics: Metrics, allow_link_local: bool
 ) -> Service:
     sources = Sources(
-        clock=around.clock,
-        make_id=UlidSource(wall_ms=around.clock.wall_ms, random_bytes=around.random.randbytes),
+        clock=clock,
+        make_id=UlidSource(wall_ms=clock.wall_ms, random_bytes=around.random.randbytes),
         allow_link_local=allow_link_local,
     )
     return Service(
@@ -95,7 +100,7 @@ def _service(
         make_writes=lambda reads: Writes(log=around.log, reads=reads, sources=sources),
         log=around.log,
         logs=around.logs,
-        clock=around.clock,
+        clock=clock,
         metrics=metrics,
         not_ready=runtime.not_ready,
         skews=runtime.skews,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raftlog.auth import SECRET_BYTES_MIN
+from statemachine.limits import CLOCK_OFF_MS, FIRE_AHEAD_MAX_MS
 
 SLOTS_DEFAULT = 256
 """Attempts that run on a node at once: enough to keep callbacks of 100 ms at 2,500 a second."""
@@ -22,6 +23,9 @@ DRAIN_REST_S = 3.0
 """Of `drain_s`: a second each to tell the cluster, to hand the buckets over, and to end the session."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
+COVER_MS = 2_500
+"""A job that fires is accounted for this much further than the look-ahead: a job of every second then costs an item
+each few seconds, not one a tick."""
 NODE_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
 
 
@@ -92,6 +96,10 @@ class ClusterSettings:
             (
                 self.grant_after_stall_s < self.suspect_after_s,
                 "grant_after_stall_s: must be shorter than suspect_after_s, or a stalled leader suspects the healthy",
+            ),
+            (
+                self.look_ahead_max_s * 1000 + COVER_MS + CLOCK_OFF_MS <= FIRE_AHEAD_MAX_MS,
+                "look_ahead_max_s: the cluster refuses what is fired so long before it is due",
             ),
             (self.look_ahead_s <= self.look_ahead_max_s, "look_ahead_max_s: must not be shorter than look_ahead_s"),
             (self.fires_per_s > 0, "fires_per_s: must be positive"),

@@ -16,7 +16,8 @@ from typing import Protocol
 
 from node.buckets import plan_moves
 from node.config import ClusterSettings
-from statemachine.commands import AssignBuckets, ExpireSession
+from statemachine.clock import is_off
+from statemachine.commands import AssignBuckets, ExpireSession, SuspectSession
 from statemachine.records import BucketOwner, Session
 
 DutyName = tuple[str, str, int]
@@ -39,6 +40,10 @@ class DutiesView(Protocol):
         """The owner of bucket 0, 1, … up to the last."""
         ...
 
+    def clock_ms(self) -> int | None:
+        """The cluster's clock, which those of the sessions are compared with."""
+        ...
+
     def ended_sessions(self) -> Sequence[tuple[str, int]]:
         """(node, incarnation) of the ended sessions that still have claims to be given back."""
         ...
@@ -56,7 +61,7 @@ class Duty:
     """A command to propose, and the name to report its end with."""
 
     name: DutyName
-    command: ExpireSession | AssignBuckets
+    command: ExpireSession | SuspectSession | AssignBuckets
 
 
 @dataclass(slots=True)
@@ -72,6 +77,8 @@ class LeaderDuties:
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
         self._sightings: dict[str, _Sighting] = {}
+        self._off_since_s: dict[str, float] = {}
+        """Nodes whose wall clock is off, and since when this leader has seen it so."""
         self._last_step_s: float | None = None
         self._proposed: dict[DutyName, float] = {}
         self._balanced_among: Sequence[str] | None = None
@@ -81,6 +88,7 @@ class LeaderDuties:
     def stand_down(self) -> None:
         """This node does not lead: what it saw is worth nothing when it leads again."""
         self._sightings.clear()
+        self._off_since_s.clear()
         self._proposed.clear()
         self.buckets_moved()
         self._last_step_s = None
@@ -95,7 +103,9 @@ class LeaderDuties:
         self._last_step_s = now_s
         live = [session for session in view.sessions() if session.live]
         self._look(now_s, live)
+        self._compare_clocks(now_s, live, view.clock_ms())
         duties = self._expire_the_dead(now_s, now_ms, live)
+        duties += self._suspect_the_silent(now_s, now_ms, live)
         duties += self._reap_the_ended(now_ms, view)
         duties += self._assign(now_s, now_ms, live, view)
         return [duty for duty in duties if self._claim(duty.name, now_s)]
@@ -105,6 +115,10 @@ class LeaderDuties:
             seen = self._sightings.get(session.node)
             if seen is None or (seen.incarnation, seen.renewal) != (session.incarnation, session.renewal):
                 self._sightings[session.node] = _Sighting(session.incarnation, session.renewal, now_s)
+
+    def _compare_clocks(self, now_s: float, live: Sequence[Session], clock_ms: int | None) -> None:
+        off = [session.node for session in live if is_off(session.wall_ms, clock_ms)]
+        self._off_since_s = {node: self._off_since_s.get(node, now_s) for node in off}
 
     def buckets_moved(self) -> None:
         """Buckets have changed hands: how they are distributed is to be looked at."""
@@ -122,6 +136,13 @@ class LeaderDuties:
             if self.silent_s(now_s, session.node) >= self._settings.session_ttl_s
         ]
 
+    def _suspect_the_silent(self, now_s: float, now_ms: int, live: Sequence[Session]) -> list[Duty]:
+        return [
+            _suspect(now_ms, session)
+            for session in live
+            if not session.suspect and self.silent_s(now_s, session.node) >= self._settings.suspect_after_s
+        ]
+
     def _reap_the_ended(self, now_ms: int, view: DutiesView) -> list[Duty]:
         """An ended session may have had more claims than one command gives back."""
         renewals = {(session.node, session.incarnation): session.renewal for session in view.sessions()}
@@ -131,11 +152,7 @@ class LeaderDuties:
         ]
 
     def _assign(self, now_s: float, now_ms: int, live: Sequence[Session], view: DutiesView) -> list[Duty]:
-        nodes = [
-            session.node
-            for session in live
-            if not session.draining and self.silent_s(now_s, session.node) < self._settings.suspect_after_s
-        ]
+        nodes = [session.node for session in live if not session.draining and self._is_well(now_s, session.node)]
         if nodes == self._balanced_among and now_s < self._balanced_until_s:
             return []
         moves = plan_moves(view.bucket_owners(), nodes)
@@ -144,12 +161,23 @@ class LeaderDuties:
             return []
         return [Duty(name=("assign", "", 0), command=AssignBuckets(now_ms=now_ms, moves=moves))]
 
+    def _is_well(self, now_s: float, node: str) -> bool:
+        """Whether it is heard, and its clock is right. That the others' readings are older must not look like a wrong
+        clock: after an outage the first node that renews is far ahead of them."""
+        off_since_s = self._off_since_s.get(node, now_s)
+        return max(self.silent_s(now_s, node), now_s - off_since_s) < self._settings.suspect_after_s
+
     def _claim(self, name: DutyName, now_s: float) -> bool:
         """One proposal of a duty at a time: its effect shows in the view only after its commit."""
         if now_s < self._proposed.get(name, float("-inf")) + DUTY_AGAIN_AFTER_S:
             return False
         self._proposed[name] = now_s
         return True
+
+
+def _suspect(now_ms: int, session: Session) -> Duty:
+    command = SuspectSession(now_ms=now_ms, node=session.node, incarnation=session.incarnation, renewal=session.renewal)
+    return Duty(name=("suspect", session.node, session.incarnation), command=command)
 
 
 def _expire(now_ms: int, node: str, incarnation: int, renewal: int) -> Duty:

@@ -52,7 +52,9 @@ logger = logging.getLogger(__name__)
 
 
 class Runtime:
-    """Everything of a node but its API. The log and the state's source are the caller's, and outlive it."""
+    """Everything of a node but its API. The log and the state's source are the caller's, and outlive it.
+
+    `clock` is what the node goes by; the session's renewals alone tell what `machine_clock` shows."""
 
     def __init__(
         self,
@@ -63,6 +65,8 @@ class Runtime:
         executors: Mapping[str, Executor],
         logs: RunLogs,
         clock: Clock,
+        machine_clock: Clock,
+        skews: ClockSkews,
         random: Callable[[], float],
         metrics: Metrics,
         make_plan: Callable[[Job], Plan],
@@ -76,14 +80,14 @@ class Runtime:
         self._source = source
         self._tzdata = tzdata
         self._other_tzdata: dict[str, str] = {}
-        self.skews = ClockSkews(clock)
+        self.skews = skews
         self.loop_lag = LoopLag(clock.monotonic)
         self.probe = QuorumProbe(log, clock, every_s=config.quorum_probe_every_s)
         calls = SessionCalls(
             config=config,
             log=log,
             source=source,
-            clock=clock,
+            clock=machine_clock,
             version=version,
             tzdata=tzdata,
             running=lambda: len(self.worker.attempts),
@@ -209,7 +213,7 @@ class Runtime:
             case SessionEnded() if event.node == self._config.node:
                 self.worker.on_session_ended(event.incarnation)
             case SessionRenewed():
-                self._on_renewed(event.node)
+                self._on_renewed(event)
             case BucketsMoved():
                 self._ticks.on_event(Moved())
                 self._duties.on_buckets_moved()
@@ -218,11 +222,12 @@ class Runtime:
             case _:
                 pass
 
-    def _on_renewed(self, node: str) -> None:
+    def _on_renewed(self, event: SessionRenewed) -> None:
         with self._source.view() as view:
-            session = view.session(node)
+            session, clock_ms = view.session(event.node), view.clock_ms()
+        if self.probe.stale_s < QUORUM_LOST_S:  # else it is news of long ago, from a log that is being caught up with
+            self.skews.heard(event.node, event.wall_ms, clock_ms)
         if session is not None:
-            self.skews.heard(node, session.wall_ms)
             self._maybe_warn_of_tzdata(session)
 
     def _maybe_warn_of_tzdata(self, session: Session) -> None:
@@ -239,5 +244,12 @@ class Runtime:
 
     async def _prune_forever(self) -> None:
         while True:
-            await asyncio.to_thread(self._logs.prune, self._clock.wall_ms() - self._config.logs_keep_days * DAY_MS)
+            await self._prune()
             await asyncio.sleep(PRUNE_EVERY_S)
+
+    async def _prune(self) -> None:
+        """By the cluster's clock: a wrong one would take all logs away."""
+        with self._source.view() as view:
+            clock_ms = view.clock_ms()
+        if clock_ms is not None:
+            await asyncio.to_thread(self._logs.prune, clock_ms - self._config.logs_keep_days * DAY_MS)

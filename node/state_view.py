@@ -69,6 +69,9 @@ class SnapshotView:
     def sessions(self) -> Sequence[Session]:
         return self.snapshot.sessions()
 
+    def clock_ms(self) -> int | None:
+        return self.snapshot.clock_ms()
+
     def ended_sessions(self) -> Sequence[tuple[str, int]]:
         return self.snapshot.ended_sessions()
 

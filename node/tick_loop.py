@@ -113,12 +113,12 @@ class TickLoop:
         self._tell(Fired(fire=fire, codes=codes))
 
     async def _release(self, release: Release) -> None:
-        answered = True
+        answered = False
         try:
-            await self._propose_command(release)
+            # `clock_off`: this node's clock is ahead of the others', or their last word is old.
+            answered = decode_reply(await self._propose_command(release)).code != "clock_off"
         except LogError as error:
             logger.warning("the release of run %s: %s", release.run_id, error)
-            answered = False
         self._tell(Released(run_id=release.run_id, token=release.token, answered=answered))
 
     async def _propose_command(self, command: Fire | Release) -> bytes:

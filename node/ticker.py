@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from node.config import COVER_MS
 from node.look_ahead import DueCount, LookAhead
 from node.misfire import Account, Ticks, account_ticks
 from node.plans import JobSource, Plan, PlanCache
+from statemachine.clock import is_off
 from statemachine.commands import FIRE_ITEMS_MAX, FIRE_RUNS_MAX, Fire, FireItem, Release
 
 BUCKET_AFTER_ALL = 0xFFFF
@@ -28,9 +30,6 @@ ITEMS_A_STEP_MAX = 2 * FIRE_ITEMS_MAX
 """Ticks that one step turns into proposals: about 10 ms of work, then others have their turn."""
 POISON_MS = 60_000
 """How long a job whose schedule cannot be computed is left alone; it stays in the index and is counted as overdue."""
-COVER_MS = 2_500
-"""A job that fires is accounted for this much further than the look-ahead: a job of every second then costs an item
-each few seconds, not one a tick."""
 CLOCK_STEP_MS = 1_000
 """A wall clock that goes back by more was set, not slewed."""
 TIMER_AHEAD_MS = 200
@@ -66,6 +65,10 @@ class TickerView(DueCount, JobSource, Protocol):
 
     def timers_until(self, until_ms: int) -> Iterable[TimerDue]:
         """In order, from the beginning, up to and including `until_ms`."""
+        ...
+
+    def clock_ms(self) -> int | None:
+        """The cluster's clock: what it was at the newest command."""
         ...
 
 
@@ -138,6 +141,9 @@ class Ticker:
         self._read_all = False
         self._next_rescan_ms = 0
         self._last_ms = 0
+        self._past_ms = 0
+        """What was due before this may have been missed: no clock alone decides that, so it is the earlier of this
+        node's and the cluster's."""
         self._fires_in_flight = 0
         self._pending: dict[tuple[str, int], int | None] = {}
         self._releasing: dict[tuple[str, int], int | None] = {}
@@ -151,6 +157,11 @@ class Ticker:
         self._last_ms = now_ms
         for event in events:
             self._take(now_ms, event)
+        clock_ms = view.clock_ms()
+        if is_off(now_ms, clock_ms):
+            # This clock is wrong, or the state is of before an outage. Either way the cluster would refuse all of it.
+            return TickerStep(fires=(), releases=(), wake_ms=None, more=False)
+        self._past_ms = now_ms if clock_ms is None else min(now_ms, clock_ms)
         self._maybe_rescan(now_ms)
         releases, wake_ms = self._releases(now_ms, view, owned)
         fires = self._fires(now_ms, view, owned)
@@ -235,7 +246,7 @@ class Ticker:
             if plan is None:
                 self._pending[tick.job_id, tick.due_ms] = now_ms + SETTLE_MS
                 return None
-            account = _account(plan, tick.due_ms, now_ms, horizon_ms + COVER_MS, memo)
+            account = _account(plan, tick.due_ms, self._past_ms, horizon_ms + COVER_MS, memo)
         except Exception:
             logger.exception("job %s: its schedule cannot be computed", tick.job_id)
             self._pending[tick.job_id, tick.due_ms] = now_ms + POISON_MS

@@ -218,6 +218,8 @@ def _expect_ok(reply: AnyReply) -> None:
     """Admission lets nothing through that the state machine calls malformed; if it does, say what it said."""
     if reply.code == "malformed":
         raise Invalid(reply.detail)
+    if reply.code == "clock_off":
+        raise Unavailable("Nothing was done: the clock of this node is far from the others', which may be starting.")
     if reply.code != "ok":
         raise HoraeError(f"The cluster refused the change: {reply.code}.")
 

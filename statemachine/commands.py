@@ -338,11 +338,12 @@ class SessionEnded(msgspec.Struct, frozen=True, kw_only=True, array_like=True, t
 
 
 class SessionRenewed(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="session_renewed"):
-    """To every node: an open or renewal was applied."""
+    """To every node: an open or renewal was applied, sent when the node's wall clock showed `wall_ms`."""
 
     node: str
     incarnation: int
     renewal: int
+    wall_ms: int
 
 
 class BucketsMoved(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="buckets_moved"):

@@ -37,7 +37,7 @@ def open_session(work: Work, command: OpenSession) -> Reply:
         if seat.session.live:
             _end(work, seat)
     work.open_seat(_session_of(command))
-    _announce(work, command.node, command.incarnation, 0)
+    _announce(work, command, 0)
     return SessionReply()
 
 
@@ -60,7 +60,7 @@ def renew_session(work: Work, command: RenewSession) -> Reply:
     )
     seat.wall_ms = command.now_ms
     work.reread_clocks()
-    _announce(work, command.node, command.incarnation, command.renewal)
+    _announce(work, command, command.renewal)
     return SessionReply()
 
 
@@ -124,8 +124,11 @@ def _claimed_run_ids(work: Work, prefix: bytes) -> list[str]:
     return [key[len(prefix) :].decode() for key in keys if key.startswith(prefix)]
 
 
-def _announce(work: Work, node: str, incarnation: int, renewal: int) -> None:
-    work.emit(EVERY_NODE, SessionRenewed(node=node, incarnation=incarnation, renewal=renewal))
+def _announce(work: Work, command: OpenSession | RenewSession, renewal: int) -> None:
+    renewed = SessionRenewed(
+        node=command.node, incarnation=command.incarnation, renewal=renewal, wall_ms=command.now_ms
+    )
+    work.emit(EVERY_NODE, renewed)
 
 
 def _session_of(command: OpenSession) -> Session:

@@ -101,10 +101,11 @@ class Work:
 
     def hear(self, wall_ms: int) -> None:
         """A command says what time it is for its proposer. It may have waited long for its way into the log, so only a
-        renewal sets the reading back."""
+        renewal sets the reading back. Nor does it make a clock right that its renewal showed as off: a node that knows
+        of its wrong clock stamps everything else with the others' time."""
         seat = self.seats.get(self._proposer)
-        if seat is not None and seat.session.live and wall_ms > seat.wall_ms:
-            seat.wall_ms = wall_ms
+        if seat is not None and seat.session.live and not is_off(seat.wall_ms, self._stored_clock_ms):
+            seat.wall_ms = max(seat.wall_ms, wall_ms)
         if wall_ms > self._heard_ms:
             self._heard_ms = wall_ms
         self._clocks_changed = True

@@ -10,7 +10,8 @@ import pytest
 
 from node.config import ClusterSettings
 from node.duties import BALANCED_AGAIN_AFTER_S, DUTY_AGAIN_AFTER_S, Duty, DutyDone, LeaderDuties
-from statemachine.commands import AssignBuckets, ExpireSession
+from statemachine.commands import AssignBuckets, ExpireSession, SuspectSession
+from statemachine.limits import CLOCK_OFF_MS
 from statemachine.records import BucketOwner, Session
 
 CLUSTER = ClusterSettings()
@@ -42,6 +43,7 @@ class Cluster:
     nodes: dict[str, Session] = field(default_factory=dict)
     owners: list[BucketOwner] = field(default_factory=list)
     ended: list[tuple[str, int]] = field(default_factory=list)
+    clock: int | None = 0
     looks: int = 0
     """How often all buckets were read."""
 
@@ -51,6 +53,9 @@ class Cluster:
     def bucket_owners(self) -> list[BucketOwner]:
         self.looks += 1
         return self.owners
+
+    def clock_ms(self) -> int | None:
+        return self.clock
 
     def ended_sessions(self) -> list[tuple[str, int]]:
         return self.ended
@@ -103,7 +108,9 @@ def test_buckets_that_others_moved_are_given_back(cluster: Cluster, told: bool) 
 
 def test_a_silent_node_loses_its_buckets_when_suspect_and_its_claims_after_the_ttl(cluster: Cluster) -> None:
     proposed = watch(LeaderDuties(CLUSTER), cluster, from_s=0, until_s=6.25, renewing=("n1", "n2"))
-    moved_s, move = proposed[0]
+    (suspected_s, suspicion), (moved_s, move) = proposed[:2]
+    assert suspicion.command == SuspectSession(now_ms=2000, node="n3", incarnation=1, renewal=0)
+    assert suspected_s == CLUSTER.suspect_after_s
     assert isinstance(move.command, AssignBuckets)
     assert {m.bucket for m in move.command.moves} == {2, 5}
     assert moved_s == CLUSTER.suspect_after_s
@@ -167,3 +174,59 @@ def test_a_duty_is_proposed_once_until_its_result_or_for_a_while(cluster: Cluste
     assert duties.step(0.5, 500, cluster, [DutyDone(duty=duty.name)]) != []
     proposed = watch(duties, cluster, from_s=0.75, until_s=5, renewing=("n2", "n3"))
     assert proposed[0][0] == 0.5 + DUTY_AGAIN_AFTER_S
+
+
+def test_a_suspicion_is_said_until_it_is_applied(cluster: Cluster) -> None:
+    duties = LeaderDuties(CLUSTER)
+    everybody_else = ("n1", "n2")
+
+    def suspicions(from_s: float, until_s: float) -> int:
+        proposed = watch(duties, cluster, from_s=from_s, until_s=until_s, renewing=everybody_else)
+        return sum(isinstance(duty.command, SuspectSession) for _, duty in proposed)
+
+    assert suspicions(0.0, 2.0 + DUTY_AGAIN_AFTER_S) == 2
+    cluster.nodes["n3"] = msgspec.structs.replace(cluster.nodes["n3"], suspect=True)
+    assert suspicions(4.25, 5.75) == 0
+
+
+# --- wrong clocks
+
+
+def set_clock(cluster: Cluster, node: str, by_ms: int) -> None:
+    cluster.nodes[node] = msgspec.structs.replace(cluster.nodes[node], wall_ms=by_ms)
+
+
+@pytest.mark.parametrize("by_ms", [-CLOCK_OFF_MS - 1, CLOCK_OFF_MS + 1])
+def test_a_node_whose_clock_is_off_loses_its_buckets_and_keeps_its_session(cluster: Cluster, by_ms: int) -> None:
+    duties, everybody = LeaderDuties(CLUSTER), ("n1", "n2", "n3")
+    watch(duties, cluster, from_s=0, until_s=1, renewing=everybody)
+    set_clock(cluster, "n3", by_ms)
+    proposed = watch(duties, cluster, from_s=1.25, until_s=12, renewing=everybody)
+    moved_s, move = proposed[0]
+    assert moved_s == 1.25 + CLUSTER.suspect_after_s
+    assert isinstance(move.command, AssignBuckets)
+    assert {(m.bucket, m.node != "n3") for m in move.command.moves} == {(2, True), (5, True)}
+    assert all(isinstance(duty.command, AssignBuckets) for _, duty in proposed)
+
+
+def test_its_buckets_come_back_when_it_is_right_again(cluster: Cluster) -> None:
+    duties, everybody = LeaderDuties(CLUSTER), ("n1", "n2", "n3")
+    cluster.owners = [BucketOwner(node="n1", epoch=1)] * 3 + [BucketOwner(node="n2", epoch=1)] * 3
+    set_clock(cluster, "n3", CLOCK_OFF_MS + 1)
+    watch(duties, cluster, from_s=0, until_s=1.75, renewing=everybody)
+    assert watch(duties, cluster, from_s=2, until_s=4, renewing=everybody) == []
+    set_clock(cluster, "n3", CLOCK_OFF_MS)
+    duties.buckets_moved()
+    ((_, move),) = watch(duties, cluster, from_s=4.25, until_s=4.25, renewing=everybody)
+    assert isinstance(move.command, AssignBuckets) and {m.node for m in move.command.moves} == {"n3"}
+
+
+def test_the_first_to_renew_after_an_outage_does_not_look_like_a_wrong_clock(cluster: Cluster) -> None:
+    """The cluster's clock is still of before."""
+    duties, everybody = LeaderDuties(CLUSTER), ("n1", "n2", "n3")
+    watch(duties, cluster, from_s=0, until_s=1, renewing=everybody)
+    set_clock(cluster, "n1", 3_600_000)
+    assert watch(duties, cluster, from_s=1.25, until_s=2.5, renewing=everybody) == []
+    cluster.clock = 3_600_000
+    set_clock(cluster, "n2", 3_600_000)
+    assert watch(duties, cluster, from_s=2.75, until_s=4, renewing=everybody) == []

@@ -2,48 +2,147 @@
 
 from __future__ import annotations
 
+import pytest
+
 from node.interface import JobDraft, NoopTarget, RunState
-from node.skew import ClockSkews
+from node.skew import HEARD_FOR_S, HEARD_KEPT, TRUSTED_MS, ClockSkews, SteadyClock
 from tests.node.conftest import LiveNode
 
+EPOCH_MS = 1_796_004_000_000
+MINUTE, HOUR, YEAR = 60_000, 3_600_000, 365 * 24 * 3_600_000
+JUMPS_MS = [sign * by_ms for by_ms in (1000, MINUTE, HOUR, YEAR) for sign in (1, -1)]
 
-class StandingClock:
+
+class SetClock:
+    """A machine whose wall clock somebody sets: `off_ms` from the right time."""
+
     def __init__(self) -> None:
-        self.ms = 1_000_000
+        self.passed_ms = 0
+        self.off_ms = 0
+
+    def right_ms(self) -> int:
+        return EPOCH_MS + self.passed_ms
 
     def wall_ms(self) -> int:
-        return self.ms
+        return self.right_ms() + self.off_ms
 
-    def monotonic(self) -> float:
-        return self.ms / 1000
+    def boottime(self) -> float:
+        return 77.0 + self.passed_ms / 1000
 
-    boottime = monotonic
+    monotonic = boottime
 
 
-def test_a_wrong_clock_shows_against_the_median() -> None:
-    clock = StandingClock()
-    skews = ClockSkews(clock)
-    for node, wall_ms in (("n1", 999_995), ("n2", 1_059_993), ("n3", 999_997)):
-        skews.heard(node, wall_ms)
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+def skews(clock: SetClock) -> ClockSkews:
+    return ClockSkews(clock, "n1")
+
+
+def renew(skews: ClockSkews, clock: SetClock, delay_ms: int = 0, **off_ms: int) -> None:
+    """These nodes renew, each after a second, with clocks that are so far off."""
+    for node, off in off_ms.items():
+        clock.passed_ms += 1000
+        sent_ms = clock.right_ms() + off
+        clock.passed_ms += delay_ms
+        skews.heard(node, sent_ms, clock.right_ms() - 1000)
+
+
+def test_a_wrong_clock_shows_against_the_median(clock: SetClock, skews: ClockSkews) -> None:
+    renew(skews, clock, n1=-5, n2=59_993, n3=-3)
     assert skews.skews_s(["n1", "n2", "n3"]) == {"n1": -0.002, "n2": 59.996, "n3": 0.0}
 
 
-def test_the_delay_of_the_log_cancels_out() -> None:
-    clock = StandingClock()
-    skews = ClockSkews(clock)
-    for node in ("n1", "n2", "n3"):
-        sent_ms = clock.ms
-        clock.ms += 40
-        skews.heard(node, sent_ms)
+def test_the_delay_of_the_log_cancels_out(clock: SetClock, skews: ClockSkews) -> None:
+    renew(skews, clock, 40, n1=0, n2=0, n3=0)
     assert set(skews.skews_s(["n1", "n2", "n3"]).values()) == {0.0}
 
 
-def test_only_live_nodes_that_were_heard_are_compared() -> None:
-    skews = ClockSkews(StandingClock())
-    skews.heard("n1", 1_000_000)
-    skews.heard("n2", 0)
+def test_only_live_nodes_that_were_heard_are_compared(clock: SetClock, skews: ClockSkews) -> None:
+    renew(skews, clock, n1=0, n2=-1_000_000)
     assert skews.skews_s(["n1", "n3"]) == {"n1": 0.0}
     assert skews.skews_s([]) == {}
+
+
+# --- the time that a node goes by
+
+
+@pytest.mark.parametrize("jump_ms", JUMPS_MS)
+def test_a_node_goes_by_the_others_clocks_when_its_own_jumps(clock: SetClock, skews: ClockSkews, jump_ms: int) -> None:
+    """At once, not at its next renewal; and until it is right again."""
+    steady = SteadyClock(clock, skews)
+    renew(skews, clock, n1=0, n2=0, n3=0)
+    clock.off_ms = jump_ms
+    followed = abs(jump_ms) <= TRUSTED_MS
+    for _ in range(40):
+        assert steady.wall_ms() - clock.right_ms() == (jump_ms if followed else 0)
+        renew(skews, clock, n1=jump_ms, n2=0, n3=0)
+    clock.off_ms = 0
+    assert steady.wall_ms() == clock.right_ms()
+
+
+@pytest.mark.parametrize("jump_ms", JUMPS_MS)
+def test_another_nodes_jump_is_nothing_to_a_right_clock(clock: SetClock, skews: ClockSkews, jump_ms: int) -> None:
+    renew(skews, clock, n1=0, n2=0, n3=0)
+    for _ in range(20):
+        renew(skews, clock, n1=0, n2=jump_ms, n3=0)
+        assert skews.time_ms() == clock.wall_ms()
+
+
+@pytest.mark.parametrize("jump_ms", [jump_ms for jump_ms in JUMPS_MS if abs(jump_ms) > TRUSTED_MS])
+def test_of_two_clocks_the_one_that_the_cluster_had_is_right(clock: SetClock, skews: ClockSkews, jump_ms: int) -> None:
+    renew(skews, clock, n1=0, n2=0)
+    clock.off_ms = jump_ms
+    assert skews.time_ms() == clock.right_ms()
+    clock.off_ms = 0
+    for _ in range(HEARD_KEPT):
+        renew(skews, clock, n1=0, n2=jump_ms)
+        assert skews.time_ms() == clock.right_ms()
+
+
+def test_a_slow_log_does_not_make_a_right_clock_wrong(clock: SetClock, skews: ClockSkews) -> None:
+    renew(skews, clock, 20, n1=0, n2=0, n3=0)
+    renew(skews, clock, 5000, n1=0, n2=0, n3=0)
+    assert skews.time_ms() == clock.wall_ms()
+
+
+def test_a_majority_that_is_set_is_followed(clock: SetClock, skews: ClockSkews) -> None:
+    """Back, it takes as long as the fastest renewal is remembered."""
+    renew(skews, clock, n1=0, n2=0, n3=0)
+    renew(skews, clock, n1=0, n2=HOUR, n3=HOUR)
+    assert skews.time_ms() == clock.right_ms() + HOUR
+    for _ in range(HEARD_KEPT):
+        renew(skews, clock, n1=0, n2=-HOUR, n3=-HOUR)
+    assert skews.time_ms() == clock.right_ms() - HOUR
+
+
+def test_who_is_alone_or_was_never_heard_has_only_its_own_clock(clock: SetClock, skews: ClockSkews) -> None:
+    clock.off_ms = YEAR
+    assert skews.time_ms() == clock.wall_ms()
+    renew(skews, clock, n1=YEAR)
+    assert skews.time_ms() == clock.wall_ms()
+
+
+def test_a_node_that_is_gone_has_no_vote(clock: SetClock, skews: ClockSkews) -> None:
+    renew(skews, clock, n2=HOUR, n3=HOUR, n1=0)
+    clock.passed_ms += round(HEARD_FOR_S * 1000)
+    renew(skews, clock, n1=0)
+    assert skews.time_ms() == clock.wall_ms()
+
+
+def test_a_wrong_clock_is_told_once_and_when_it_is_right_again(
+    clock: SetClock, skews: ClockSkews, caplog: pytest.LogCaptureFixture
+) -> None:
+    for off_ms in (0, MINUTE, MINUTE, 0, 0):
+        clock.off_ms = off_ms
+        renew(skews, clock, n1=off_ms, n2=0, n3=0)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the clock of this node is 60.0 s ahead of the others': set it; until then this node goes by theirs",
+        "the clock of this node is right again",
+    ]
 
 
 async def test_a_node_shows_its_skew_and_where_its_state_stands(live: LiveNode) -> None:

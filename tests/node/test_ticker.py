@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from node.admission import make_plan
-from node.config import ClusterSettings
+from node.config import COVER_MS, ClusterSettings
 from node.look_ahead import LookAhead
 from node.plans import PlanCache
 from node.schedule import ScheduleSpec, compile_schedule
 from node.ticker import (
-    COVER_MS,
     RETRY_MS,
     SETTLE_MS,
     Appeared,
@@ -28,6 +27,7 @@ from node.ticker import (
     TimerDue,
 )
 from statemachine.commands import FIRE_ITEMS_MAX, Fire, FireRun, FireSkip
+from statemachine.limits import CLOCK_OFF_MS
 from statemachine.records import Job, NoopTarget
 
 CLUSTER = ClusterSettings()
@@ -60,6 +60,10 @@ class State:
         self.runs: dict[str, list[FireRun]] = {}
         self.skips: dict[str, list[FireSkip]] = {}
         self.reads = 0
+        self.clock: int | None = None
+
+    def clock_ms(self) -> int | None:
+        return self.clock
 
     def add(self, job: Job, first_ms: int, bucket: int = 0) -> None:
         self.jobs[job.job_id] = job
@@ -240,6 +244,41 @@ def test_a_clock_that_is_set_back_stalls_nothing(state: State) -> None:
     assert items_of(one.step(back_ms, state, OWNED)) == [("c", back_ms)]
     later = one.step(back_ms + 3_600_000, state, OWNED)
     assert {job_id for job_id, _ in items_of(later)} >= {"a", "b"}
+
+
+@pytest.mark.parametrize("off_ms", [CLOCK_OFF_MS + 1, -CLOCK_OFF_MS - 1, 31_536_000_000])
+def test_a_clock_that_is_off_proposes_nothing_and_waits(state: State, off_ms: int) -> None:
+    """It would be refused, again and again."""
+    state.timers = [TimerDue(BEGIN_MS, 0, "r1", 1)]
+    one = ticker()
+    for passed_ms in range(0, 2000, 100):
+        state.clock = BEGIN_MS + passed_ms
+        step = one.step(BEGIN_MS + off_ms + passed_ms, state, OWNED)
+        assert (step.fires, step.releases, step.wake_ms, step.more) == ((), (), None, False)
+    state.clock = BEGIN_MS + 2000
+    step = one.step(BEGIN_MS + 2000, state, OWNED)
+    assert items_of(step) == [("a", BEGIN_MS), ("b", BEGIN_MS)]
+    assert [release.run_id for release in step.releases] == ["r1"]
+
+
+def test_no_clock_alone_calls_a_tick_missed() -> None:
+    """Neither this node's, nor the others', which may not have been heard for a while."""
+    for own_ms, cluster_ms in ((10_000, 4_000), (4_000, 10_000)):
+        state = State()
+        state.add(job_of("a", "@every 1s", grace_s=0.0), BEGIN_MS)
+        state.clock = BEGIN_MS + cluster_ms
+        ((fire,), *_) = (ticker().step(BEGIN_MS + own_ms, state, OWNED).fires,)
+        (skip,) = fire.items[0].skips
+        assert skip.until_ms == BEGIN_MS + 3_000
+        assert fire.items[0].runs[0].due_ms == BEGIN_MS + 4_000
+
+
+def test_what_was_refused_for_the_clock_is_proposed_again_soon(state: State) -> None:
+    """The others have not been heard since an outage: they will be, in a moment."""
+    one = ticker()
+    (refused,) = one.step(BEGIN_MS, state, OWNED).fires
+    assert items_of(one.step(BEGIN_MS + 1, state, OWNED, [Fired(fire=refused, codes=("clock_off", "clock_off"))])) == []
+    assert items_of(one.step(BEGIN_MS + 1 + RETRY_MS, state, OWNED)) == [("a", BEGIN_MS), ("b", BEGIN_MS)]
 
 
 def test_timers_are_released_at_their_time_and_once() -> None:

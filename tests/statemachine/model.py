@@ -290,7 +290,7 @@ class Model(ModelState):
             version=command.version,
             tzdata=command.tzdata,
         )
-        self.renewed(command.node, command.incarnation, 0)
+        self.renewed(command, 0)
         return c.SessionReply()
 
     def renew_session(self, command: c.RenewSession) -> c.Reply:
@@ -304,7 +304,7 @@ class Model(ModelState):
         fields = {"renewal": command.renewal, "wall_ms": command.now_ms, "draining": command.draining}
         fields["suspect"] = False
         self.sessions[command.node] = replace(session, **fields)
-        self.renewed(command.node, command.incarnation, command.renewal)
+        self.renewed(command, command.renewal)
         return c.SessionReply()
 
     def suspect_session(self, command: c.SuspectSession) -> c.Reply:
@@ -336,8 +336,9 @@ class Model(ModelState):
             self.ended.add((session.node, session.incarnation))
         self.events.append(("*", c.SessionEnded(node=session.node, incarnation=session.incarnation)))
 
-    def renewed(self, node: str, incarnation: int, renewal: int) -> None:
-        self.events.append(("*", c.SessionRenewed(node=node, incarnation=incarnation, renewal=renewal)))
+    def renewed(self, command: c.OpenSession | c.RenewSession, renewal: int) -> None:
+        fields = {"node": command.node, "incarnation": command.incarnation, "renewal": renewal}
+        self.events.append(("*", c.SessionRenewed(wall_ms=command.now_ms, **fields)))
 
     def assign_buckets(self, command: c.AssignBuckets) -> c.Reply:
         codes = tuple(self.move(move) for move in command.moves)

@@ -40,7 +40,8 @@ class ModelState:
     def hear(self, node: str, wall_ms: int) -> None:
         self.heard_ms = max(self.heard_ms, wall_ms)
         session = self.sessions.get(node)
-        if session is not None and session.live:
+        near = session is not None and abs(session.wall_ms - self.clock_before_ms) <= 15 * SECOND
+        if session is not None and session.live and near:
             self.sessions[node] = replace(session, wall_ms=max(session.wall_ms, wall_ms))
 
     @property

@@ -143,7 +143,11 @@ def format_reply(reply: c.Reply) -> str:
 
 def format_event(topic: str, event: c.AnyEvent) -> str:
     return " ".join(
-        [f"{topic}:", str(event.__struct_config__.tag), *_fields(event, skip=("job_version", "attempts_max"))]
+        [
+            f"{topic}:",
+            str(event.__struct_config__.tag),
+            *_fields(event, skip=("job_version", "attempts_max", "wall_ms")),
+        ]
     )
 
 

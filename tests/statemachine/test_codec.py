@@ -109,7 +109,7 @@ def test_a_reply_comes_back(reply: c.Reply) -> None:
         c.JobDeleted(job_id="A"),
         c.JobUpdated(job_id="A", version=2),
         c.SessionEnded(node="n1", incarnation=1),
-        c.SessionRenewed(node="n1", incarnation=1, renewal=2),
+        c.SessionRenewed(node="n1", incarnation=1, renewal=2, wall_ms=3),
         c.BucketsMoved(),
         c.DueChanged(at_ms=1),
     ],
