@@ -3,17 +3,24 @@ simulator."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from raftlog import local_protocol as local
 from raftlog.errors import CommandTooLarge, DiskFull, LogOverloaded
-from raftlog.interface import LogStatus, Proposal
+from raftlog.interface import LogStatus, Proposal, Role
 from raftlog.ready import Ready
 from raftlog.wire import WireError, pack
 
+logger = logging.getLogger(__name__)
+
 STATUS_PERIOD_S: Final = 1.0
 """How old an index in the client's status may be; changes of role, leader, term and quorum are told at once."""
+
+CLIENT_SILENCE_S: Final = 3.0
+"""A node process asks for something every second. If a leader's has been silent for so long it hangs, and what it does
+for the whole cluster (ending sessions, moving buckets) nobody does: another node is to lead."""
 
 SHAPES: Final[dict[str, tuple[type, ...]]] = {
     local.HELLO: (int,),
@@ -62,6 +69,7 @@ class LogService:
         self._topics: set[str] = set()
         self._status = node.status
         self._status_sent_s = float("-inf")
+        self._heard_s = float("-inf")
 
     def attach(self, carrier: Carrier) -> None:
         """The client has come; there is one only."""
@@ -80,7 +88,15 @@ class LogService:
         for barrier_id, read_index in ready.barriers:
             self._send(local.BARRIER, barrier_id, read_index)
         self._tell_status(ready.status, at_once=ready.status_changed)
+        self._maybe_hand_over(ready.status)
         self._carrier.flush()
+
+    def _maybe_hand_over(self, status: LogStatus) -> None:
+        """A follower's silent client harms nobody: its session ends. A leader's keeps everybody's from ending."""
+        if status.role is Role.LEADER and self._clock() - self._heard_s >= CLIENT_SILENCE_S:
+            logger.warning("the node process has asked for nothing in %g s; another node is to lead", CLIENT_SILENCE_S)
+            self._heard_s = self._clock()  # if nobody can take over: again after the same time
+            self._node.transfer(None)
 
     def _tell_status(self, status: LogStatus, *, at_once: bool) -> None:
         sampled = self._clock() - self._status_sent_s >= STATUS_PERIOD_S and status != self._status
@@ -96,6 +112,7 @@ class LogService:
         kind, fields = local.parse(content, SHAPES)
         if (kind == local.HELLO) == self._greeted:
             raise WireError("a local client says hello once, and first")
+        self._heard_s = self._clock()
         _HANDLERS[kind](self, *fields)
 
     def _hello(self, version: int) -> None:

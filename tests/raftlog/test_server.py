@@ -20,7 +20,7 @@ from raftlog.interface import LogStatus, Proposal, Role
 from raftlog.proposals import Result
 from raftlog.ready import AppliedEvents, Ready
 from raftlog.server import CLIENT_WAIT_S, LogServer
-from raftlog.service import STATUS_PERIOD_S
+from raftlog.service import CLIENT_SILENCE_S, STATUS_PERIOD_S
 from raftlog.unix_socket import short_address
 from raftlog.wire import LOCAL_FRAME_BYTES_MAX, FrameParser, frame, pack, unpack
 
@@ -216,6 +216,39 @@ class TestStatus:
         setup.now_s += 10 * STATUS_PERIOD_S
         setup.server.deliver(ready())
         assert setup.is_silent(sock)
+
+
+class TestASilentClient:
+    def test_a_leader_whose_client_hangs_hands_over(self, setup: Setup) -> None:
+        """The cluster's duties are done by the client of the leader: while it hangs, nobody's session would end."""
+        setup.greeted()
+        setup.now_s += CLIENT_SILENCE_S - 0.01
+        setup.server.deliver(ready())
+        assert setup.node.asked == []
+        setup.now_s += 0.01
+        setup.server.deliver(ready())
+        setup.server.deliver(ready())
+        assert setup.node.asked == [("transfer", None)]
+
+    def test_it_is_tried_again_while_nobody_takes_over(self, setup: Setup) -> None:
+        setup.greeted()
+        for _ in range(2):
+            setup.now_s += CLIENT_SILENCE_S
+            setup.server.deliver(ready())
+        assert setup.node.asked == [("transfer", None)] * 2
+
+    def test_whoever_asks_for_something_leads_on(self, setup: Setup) -> None:
+        client = setup.greeted()
+        setup.now_s += CLIENT_SILENCE_S
+        setup.say(client, local.CANCEL, 1)
+        setup.server.deliver(ready())
+        assert setup.node.asked == [("cancel", 7, 1)]
+
+    def test_a_follower_has_nothing_to_hand_over(self, setup: Setup) -> None:
+        setup.greeted()
+        setup.now_s += 10 * CLIENT_SILENCE_S
+        setup.server.deliver(ready(status=replace(STATUS, role=Role.FOLLOWER)))
+        assert setup.node.asked == []
 
 
 class TestTheEnd:
