@@ -37,6 +37,9 @@ class Reporter:
         self._waiting: deque[tuple[Report, Answered]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_flight_max = REPORTS_IN_FLIGHT_MAX
+        self._failing = False
+        """Since an answer came last. Said once: thousands of reports may wait for a log that is away or a disk that is
+        full, and a line for each and each attempt fills what is left of that disk."""
 
     def __len__(self) -> int:
         """Reports that are not answered."""
@@ -85,8 +88,15 @@ class Reporter:
             except LogClosed:
                 return
             except LogError as error:
-                logger.warning("%s of run %s: %s; again", type(report).__name__, report.run_id, error)
+                self._warn_once(report, error)
                 await asyncio.sleep(AGAIN_AFTER_S)
             else:
+                self._failing = False
                 answered(report, decode_reply(reply))
                 return
+
+    def _warn_once(self, report: Report, error: LogError) -> None:
+        if not self._failing:
+            self._failing = True
+            kind = type(report).__name__
+            logger.warning("%s of run %s: %s; again until it is answered, as all others", kind, report.run_id, error)

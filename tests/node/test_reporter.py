@@ -118,3 +118,20 @@ async def test_reports_take_less_while_starts_wait_and_all_are_answered_after() 
     log.gate.set()
     assert await one.wait_answered(5.0)
     assert len(answers) == module.REPORTS_BESIDE_STARTS_MAX + 100
+
+
+async def test_an_outage_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    log = Log(*[OutcomeUnknown("no answer")] * 50)
+    reporter = reporter_of(log)
+    answered: list[str] = []
+    for number in range(10):
+        reporter.report(report(f"r{number}"), lambda report, reply: answered.append(report.run_id))
+    assert await reporter.wait_answered(5.0)
+    assert len(answered) == 10
+    assert [record.getMessage() for record in caplog.records] == [
+        "Withdraw of run r0: no answer; again until it is answered, as all others"
+    ]
+    log.errors = iter([OutcomeUnknown("no answer again")])
+    reporter.report(report("later"), lambda report, reply: answered.append(report.run_id))
+    assert await reporter.wait_answered(5.0)
+    assert len(caplog.records) == 2, "the next outage is said again"
