@@ -113,7 +113,7 @@ class LogProcess:
         self.wake_at(self._loop.time())
 
     def wake_at(self, at_s: float) -> None:
-        if at_s < self._wake_s:
+        if at_s < self._wake_s and not self._stepping:  # its commit will see to the next step
             self._wake_s = at_s
             self._loop.call_at(at_s, self._step, at_s, context=self.process.context)
 

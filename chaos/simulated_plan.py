@@ -9,7 +9,7 @@ from chaos.check_lateness import RECOVERED_S
 
 HEAL_S = 45.0
 """From the healing to the end if it does not settle before: longer than all attempts of a run can take (SETTLED_S)."""
-CALM_S = RECOVERED_S + 10.0
+CALM_S = RECOVERED_S + 6.0
 """From the healing to the end at least: a while of healthy ticks after what the faults had held up."""
 LONG_CALM = 0.1
 """The part of the seeds that stay to see what comes late: for HEAL_S."""
