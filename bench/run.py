@@ -12,6 +12,7 @@ from bench.api import Api
 from bench.burst import Burst
 from bench.failover import Failover
 from bench.figures import Figure, Round, collect_figures
+from bench.latency import Latency
 from bench.local_cluster import LocalCluster
 from bench.machine import describe_machine
 from bench.report import Report
@@ -33,11 +34,12 @@ class Work(Protocol):
 class BenchSettings:
     """What is asked for. `directory`: where the nodes keep their data; absent, a temporary one."""
 
-    works: Sequence[str] = ("B1", "B3", "B6")
+    works: Sequence[str] = ("B1", "B3", "B6", "B7")
     rounds: int = 3
     burst: Burst = field(default_factory=Burst)
     sustained: Sustained = field(default_factory=Sustained)
     failover_seconds: int = 40
+    writes: int = 200
     directory: Path | None = None
 
 
@@ -56,7 +58,7 @@ async def _measure(
 ) -> list[Figure]:
     progress(f"{name}: starting {NODES} nodes")
     async with LocalCluster(root, size=NODES) as cluster, Api(cluster.urls) as api:
-        work = _work(name, settings, cluster)
+        work = _work(name, settings, cluster, root)
         rounds: list[Round] = []
         for number in range(1, settings.rounds + 1):
             progress(f"{name}: round {number} of {settings.rounds}")
@@ -64,11 +66,13 @@ async def _measure(
     return collect_figures(name, rounds, work.bars)
 
 
-def _work(name: str, settings: BenchSettings, cluster: LocalCluster) -> Work:
+def _work(name: str, settings: BenchSettings, cluster: LocalCluster, root: Path) -> Work:
     if name == "B1":
         return settings.burst
     if name == "B3":
         return settings.sustained
+    if name == "B7":
+        return Latency(directory=root, writes=settings.writes)
     load = Sustained(
         rate=settings.sustained.rate, every_s=settings.sustained.every_s, seconds=settings.failover_seconds
     )
@@ -83,4 +87,6 @@ def _settings_in_words(settings: BenchSettings) -> dict[str, str]:
         if name in settings.works:
             load = asdict(settings.sustained) | {"seconds": seconds}
             said[name] = "{rate:,} runs/s for {seconds} s by noop jobs @every {every_s}s".format(**load)
+    if "B7" in settings.works:
+        said["B7"] = f"{settings.writes:,} jobs created one by one at the leader, and as many at a follower"
     return said

@@ -15,7 +15,7 @@ from bench.local_cluster import NodeDied
 from bench.run import BenchSettings, run_bench
 from bench.sustained import Sustained
 
-WORKS = ("B1", "B3", "B6")
+WORKS = ("B1", "B3", "B6", "B7")
 
 
 @click.command()
@@ -31,6 +31,7 @@ WORKS = ("B1", "B3", "B6")
     "--every", type=click.IntRange(1), default=1, show_default=True, help="B3, B6: period of a job in seconds."
 )
 @click.option("--failover-seconds", type=click.IntRange(24), default=40, show_default=True, help="B6: how long.")
+@click.option("--writes", type=click.IntRange(1), default=200, show_default=True, help="B7: at each of two nodes.")
 @click.option(
     "--directory",
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
@@ -45,10 +46,11 @@ def bench(
     seconds: int,
     every: int,
     failover_seconds: int,
+    writes: int,
     directory: Path | None,
 ) -> None:
-    """Measure a cluster of three nodes that is started for it: B1 burst, B3 sustained, B6 failover (all, if none is
-    named).
+    """Measure a cluster of three nodes that is started for it: B1 burst, B3 sustained, B6 failover, B7 commit
+    latency (all, if none is named).
 
     \b
     Examples:
@@ -61,6 +63,7 @@ def bench(
         burst=Burst(jobs=jobs),
         sustained=Sustained(rate=rate, seconds=seconds, every_s=every),
         failover_seconds=failover_seconds,
+        writes=writes,
         directory=directory,
     )
     console = Console(stderr=True)

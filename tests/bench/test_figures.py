@@ -10,6 +10,7 @@ from rich.console import Console
 from bench.burst import burst_figures
 from bench.failover import longest_gap_s
 from bench.figures import Figure, collect_figures, percentile
+from bench.latency import Sample, latency_figures
 from bench.report import Report
 from bench.run import BenchSettings
 from bench.sustained import Sustained, Window, next_window, window_figures
@@ -78,6 +79,17 @@ def test_a_window_begins_with_a_tick() -> None:
 def test_the_longest_gap_counts_lost_attempts_too() -> None:
     lost_first = run(5.0, attempts=[{"started_at": at(2.0)}, {"started_at": None}])
     assert longest_gap_s([run(0.0), run(0.5), lost_first]) == pytest.approx(3.0)
+
+
+def test_commits_are_told_in_disk_writes_and_round_trips() -> None:
+    usual = Sample(leader_ms=4.0, follower_ms=6.0, fdatasync_ms=1.5, round_trip_ms=0.5)
+    slow = Sample(leader_ms=40.0, follower_ms=60.0, fdatasync_ms=15.0, round_trip_ms=5.0)
+    figures = latency_figures([usual] * 98 + [slow] * 2)
+    assert (figures["commit from the leader p50 (ms)"], figures["commit from the leader p99 (ms)"]) == (4.0, 40.0)
+    assert (figures["commit from a follower p50 (ms)"], figures["commit from a follower p99 (ms)"]) == (6.0, 60.0)
+    assert (figures["fdatasync p50 (ms)"], figures["loopback round trip p50 (ms)"]) == (1.5, 0.5)
+    assert figures["leader's p50 / (fdatasync + round trip)"] == 2.0
+    assert figures["follower's p50 / (fdatasync + round trip)"] == 3.0
 
 
 def test_a_report_is_a_table_and_json_with_the_same_figures() -> None:

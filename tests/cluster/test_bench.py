@@ -11,7 +11,20 @@ from bench.local_cluster import ENTRY
 
 
 def test_the_bench_measures_all_its_works(tmp_path: Path) -> None:
-    small = ["--runs", "1", "--jobs", "50", "--rate", "20", "--seconds", "5", "--failover-seconds", "24"]
+    small = [
+        "--runs",
+        "1",
+        "--jobs",
+        "50",
+        "--rate",
+        "20",
+        "--seconds",
+        "5",
+        "--failover-seconds",
+        "24",
+        "--writes",
+        "20",
+    ]
     done = subprocess.run(
         [sys.executable, "-c", ENTRY, "bench", *small, "--directory", str(tmp_path), "-o", "json"],
         capture_output=True,
@@ -22,12 +35,15 @@ def test_the_bench_measures_all_its_works(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     figures = {(figure["work"], figure["figure"]): figure["median"] for figure in report["figures"]}
-    assert {work for work, _ in figures} == {"B1", "B3", "B6"}
+    assert {work for work, _ in figures} == {"B1", "B3", "B6", "B7"}
     assert 0 <= figures["B1", "start delay p50 (s)"] <= figures["B1", "start delay max (s)"] < 5
     assert figures["B1", "not succeeded"] == 0
     assert figures["B3", "runs per s"] == 20
     for work in ("B3", "B6"):
         assert (figures[work, "ticks missed"], figures[work, "ticks doubled"]) == (0, 0)
     assert figures["B6", "longest gap without a start (s)"] < 10
+    for name in ("commit from the leader p50 (ms)", "commit from a follower p50 (ms)"):
+        assert figures["B7", "fdatasync p50 (ms)"] < figures["B7", name] < 1000
+    assert 0 < figures["B7", "loopback round trip p50 (ms)"] < 100
     assert set(report["machine"]) >= {"machine", "cores", "commit", "disk"}
     assert list(tmp_path.iterdir()) == []
