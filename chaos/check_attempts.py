@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chaos.history import History, Violation
+from chaos.history import Claimed, History, Violation
 from node.interface import AttemptOutcome, Job, Run, RunState
 
 
@@ -48,10 +48,12 @@ def _flaw_of_attempts(run: Run) -> str | None:
 def late_comers_are_excused(history: History) -> Iterator[Violation]:
     """I3: once a target was called under a token, nobody calls it under a lower one, but a node that was stopped
     between its check and its call. (A target that remembers the highest token refuses that one.)"""
+    releases = {(one.run_id, one.token): one.release_ms for one in history.truth if isinstance(one, Claimed)}
     highest: dict[str, int] = {}
     for effect in sorted(history.effects, key=lambda one: one.at_s):
         known = highest.get(effect.run_id, 0)
-        if effect.token < known and not history.is_torn(effect.node, effect.at_s):
+        release_ms = releases.get((effect.run_id, effect.token), 0)
+        if effect.token < known and not history.is_torn(effect.node, effect.at_s, release_ms):
             what = f"run {effect.run_id}: {effect.node} called under token {effect.token}, after a call under {known}"
             yield Violation(promise="I3", what=what)
         highest[effect.run_id] = max(known, effect.token)

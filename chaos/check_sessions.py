@@ -17,11 +17,14 @@ WAKES_S = 1.0
 
 def lapsed_starts_nothing(history: History) -> Iterator[Violation]:
     """I9: no target is called under a session that has ended: from the moment the first replica applied that."""
-    over, sessions = _over(history), _sessions(history)
+    over = _over(history)
+    claims = {(entry.run_id, entry.token): entry for entry in history.truth if isinstance(entry, Claimed)}
     for effect in history.effects:
-        session = sessions.get((effect.run_id, effect.token))
-        ended_s = None if session is None else over.get(session)
-        if ended_s is not None and effect.at_s > ended_s and not history.is_torn(effect.node, effect.at_s):
+        claim = claims.get((effect.run_id, effect.token))
+        ended_s = None if claim is None else over.get((claim.node, claim.session))
+        if claim is None or ended_s is None or effect.at_s <= ended_s:
+            continue
+        if not history.is_torn(effect.node, effect.at_s, claim.release_ms):
             what = f"{effect.node} started run {effect.run_id} at {effect.at_s:.3f}, its session ended at {ended_s:.3f}"
             yield Violation(promise="I9", what=what)
 

@@ -14,6 +14,8 @@ from node.interface import Job, Run
 
 TEAR_S = 0.5
 """So long after a pause has ended, a step that was torn from its check is done."""
+EARLY_S = 0.1
+"""So much may a node's clock be ahead when a start that was torn is told from one that was made after the pause."""
 Answer = Literal["ok", "fail", "info"]
 """ok: it happened; fail: it did not, nor will; info: it may have, or may yet."""
 
@@ -275,10 +277,14 @@ class History:
         """The right wall clock at a time of the experiment."""
         return self.epoch_ms + round(at_s * 1000)
 
-    def is_torn(self, node: str, at_s: float) -> bool:
-        """Whether what the node did then may have been checked before a pause that had just ended (I9 excuses it)."""
+    def is_torn(self, node: str, at_s: float, release_ms: int) -> bool:
+        """Whether a start of that node then may have been checked before a pause that had just ended (I9 excuses it):
+        only if its time had come before the pause."""
         return self.pauses_tear and any(
-            absence.node == node and absence.how == "paused" and absence.from_s < at_s <= absence.until_s + TEAR_S
+            absence.node == node
+            and absence.how == "paused"
+            and absence.from_s < at_s <= absence.until_s + TEAR_S
+            and release_ms <= self.wall_ms(absence.from_s + EARLY_S)
             for absence in self.absences
         )
 

@@ -175,6 +175,12 @@ def test_what_is_right_or_excused_passes(checker: Checker, good: History) -> Non
     assert [str(violation) for violation in checker(good)] == []
 
 
+def test_a_pause_excuses_no_start_whose_time_came_while_it_lasted() -> None:
+    """Nobody can have checked it before the pause."""
+    late = replace(with_effects(effect(8, at_s=60.5)), absences=[paused(6.0, 60.4)], pauses_tear=True)
+    assert list(lapsed_starts_nothing(late))
+
+
 def test_a_pause_excuses_only_where_it_can_tear() -> None:
     """The simulator stops nobody between a check and its step, so there it is no excuse."""
     assert list(late_comers_are_excused(replace(TORN, pauses_tear=False)))

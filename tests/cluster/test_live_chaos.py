@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from chaos import live_run
 from chaos.history_file import read_history
+from chaos.live_faults import Planned
 from chaos.live_network import missing_tools
 from chaos.live_run import HISTORY_NAME, LivePlan, LiveRun, LiveVerdict
 from node.clock import SystemClock
@@ -19,8 +21,8 @@ from node.cli import main
 main()
 """
 """What each node process runs: it goes on starting what it holds, however long ago its lease ended."""
-PAUSED_SEED = 3
-"""Its pauses are longer than a session."""
+PAUSED_S = 14.0
+"""Longer than an election and the whole session that a new leader grants to everybody."""
 
 
 async def judged(plan: LivePlan, root: Path) -> LiveVerdict:
@@ -43,10 +45,22 @@ async def test_killed_and_stopped_nodes_keep_every_promise(tmp_path: Path, isola
 
 
 @pytest.mark.long
-async def test_without_the_lease_guard_a_lapsed_node_is_caught(tmp_path: Path) -> None:
+async def test_without_the_lease_guard_a_lapsed_node_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that must fail: nodes that wake up after a pause go on starting what they held."""
-    plan = LivePlan(
-        seed=PAUSED_SEED, nodes=3, duration_s=45, nemeses=("pause",), isolated=False, entry=WITHOUT_THE_LEASE_GUARD
-    )
+    pauses = [
+        Planned(
+            number=number,
+            at_s=3.0 + number * (PAUSED_S + 6.0),
+            kind="pause",
+            lasts_s=PAUSED_S,
+            who="any",
+            part="both",
+            amount=0.0,
+            coin=False,
+        )
+        for number in range(2)
+    ]
+    monkeypatch.setattr(live_run, "draw_schedule", lambda *_, **__: pauses)
+    plan = LivePlan(seed=1, nodes=3, duration_s=40, nemeses=("pause",), isolated=False, entry=WITHOUT_THE_LEASE_GUARD)
     verdict = await judged(plan, tmp_path)
     assert "I9" in {violation.promise for violation in verdict.violations}
