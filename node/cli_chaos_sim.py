@@ -23,7 +23,7 @@ from node.clock import SystemClock
 SHOWN_MAX = 10
 LINES_MAX = 20
 """So many seeds have a line each; of more, those that failed, and a sum now and then."""
-SUM_EVERY = 250
+SUM_EVERY = 100
 SHRUNK_MAX = 3
 """Failed seeds of one campaign whose schedules are shrunk."""
 
