@@ -77,7 +77,9 @@ class LogProcess:
         self.disk = LmdbDisk(database_path(directory), map_bytes=MAP_BYTES, synchronous=False)
         self.node = RaftNode(
             identity=Identity(node=name, members=members, cluster_id="simulated", bootstrap=True),
-            config=RaftConfig(),
+            config=RaftConfig(
+                log_keep_entries=plan.log_keep_entries, snapshot_chunk_bytes=plan.snapshot_chunk_bytes
+            ),
             disk=self.disk,
             applier=WitnessedMachine(name, self.disk.environment, truth, self._charge),
             clock=lambda: self._clock() + self._charged_s,

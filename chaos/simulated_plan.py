@@ -47,6 +47,9 @@ class Plan:
     """Part of the attempts that fail."""
     faults: tuple[str, ...]
     """The kinds of faults that this run has."""
+    log_keep_entries: int
+    """Entries that a node keeps of its log: with a few, one that was away needs a copy of the state."""
+    snapshot_chunk_bytes: int
     calm_s: float
     """From the healing to the end at least."""
     only: frozenset[int] | None = None
@@ -56,8 +59,9 @@ class Plan:
     def draw(
         cls, seed: int, *, nodes: int, steps: int, faults: tuple[str, ...], only: frozenset[int] | None = None
     ) -> Plan:
+        kinds_dice = random.Random(f"kinds {seed}")
+        kinds = tuple(kind for kind in faults if kinds_dice.random() < 0.6) or faults
         dice = random.Random(f"plan {seed}")
-        kinds = tuple(kind for kind in faults if dice.random() < 0.6) or faults
         return cls(
             nodes=nodes,
             steps=steps,
@@ -75,6 +79,8 @@ class Plan:
             drift=dice.choice([0.0, 0.005]),
             failing=dice.choice([0.0, 0.1, 0.5]),
             faults=kinds,
+            log_keep_entries=dice.choice([10, 50, 1_000_000]),
+            snapshot_chunk_bytes=dice.choice([1024, 128 * 1024]),
             calm_s=HEAL_S if dice.random() < LONG_CALM else CALM_S,
             only=only,
         )
