@@ -6,12 +6,14 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import lmdb
 from raftlog_applier import ChainApplier
 
+from raftlog.config import RaftConfig
 from raftlog.process import LogSettings, database_path, run_log_process
 from raftlog.space import SpaceLimits
 
@@ -82,15 +84,23 @@ class Ledger:
 
 
 def argv(
-    data_dir: Path, node: str, peers: dict[str, str], *, secret: bytes = SECRET, watches_disk: bool = True
+    data_dir: Path,
+    node: str,
+    peers: dict[str, str],
+    *,
+    secret: bytes = SECRET,
+    watches_disk: bool = True,
+    raft: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """The command line of a log process. If it does not watch its disk, it writes until a commit fails."""
+    """The command line of a log process. If it does not watch its disk, it writes until a commit fails; `raft` are
+    settings that differ from the usual."""
     told = {
         "data_dir": str(data_dir),
         "node": node,
         "peers": peers,
         "secret": secret.decode(),
         "blind": not watches_disk,
+        "raft": dict(raft or {}),
     }
     return [sys.executable, __file__, json.dumps(told)]
 
@@ -105,6 +115,7 @@ def main() -> int:
         peers=told["peers"],
         secret=told["secret"].encode(),
         bootstrap=True,
+        raft=RaftConfig(**told["raft"]),
         space=SpaceLimits(share=1e-12) if told.get("blind") else SpaceLimits(),
     )
     return run_log_process(settings, LedgerApplier, monotonic=time.monotonic)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import ledger
@@ -21,10 +21,12 @@ WAIT_S = 30.0
 
 
 class LogCluster:
-    """`size` nodes n1, n2, … each with its data directory under `root`; `clients` are those that run."""
+    """`size` nodes n1, n2, … each with its data directory under `root`; `clients` are those that run. `raft` are
+    settings of the log that differ from the usual."""
 
-    def __init__(self, root: Path, size: int) -> None:
+    def __init__(self, root: Path, size: int, *, raft: Mapping[str, int] | None = None) -> None:
         self.root = root
+        self.raft = raft
         self.peers = {f"n{number}": f"127.0.0.1:{free_port()}" for number in range(1, size + 1)}
         self.clients: dict[str, LogClient] = {}
 
@@ -36,7 +38,7 @@ class LogCluster:
         self.clients.update(zip(nodes or self.peers, started, strict=True))
 
     async def _started(self, node: str) -> LogClient:
-        argv = ledger.argv(self.data_dir(node), node, self.peers)
+        argv = ledger.argv(self.data_dir(node), node, self.peers, raft=self.raft)
         return await start_log_process(argv, self.data_dir(node), RaftConfig())
 
     async def kill(self, node: str) -> None:
