@@ -4,7 +4,8 @@ number, so that a run without some of them (`Plan.only`) has the others as they 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chaos.history import Fault
@@ -50,7 +51,7 @@ class Faults:
         self._dice = dice
         kind = dice.choice(self._cluster.plan.faults)
         what = KINDS[kind](self)
-        self.injected.append(Fault(at_s=self._cluster.loop.time(), what=f"{kind} {what}".strip()))
+        self.injected.append(_fault_of(self._cluster.loop.time(), f"{kind} {what}".strip(), self._cluster.members))
         self._cluster.note("fault", number, kind, what)
 
     def _later(self, delay_s: float, act: Callable[..., None], *args: Any) -> None:
@@ -175,3 +176,19 @@ KINDS: dict[str, Callable[[Faults], str]] = {
     "slow-disk": Faults.slow_disk,
     "clock": Faults.clock,
 }
+
+
+_LASTS = re.compile(r"(\d+(?:\.\d+)?)s")
+
+
+def _fault_of(at_s: float, what: str, members: Sequence[str]) -> Fault:
+    """The words of a fault say whom it hits, right after its kind, and how long it lasts, at the end."""
+    _, *words = what.split()
+    whom = [word for word in words if word in members]
+    lasts = _LASTS.fullmatch(words[-1]) if words else None
+    return Fault(
+        at_s=at_s,
+        what=what,
+        node=whom[0] if whom and whom == words[:1] else None,
+        until_s=None if lasts is None else at_s + float(lasts[1]),
+    )

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from chaos import workload
 from chaos.campaign import Campaign, run_seed
 from chaos.history import Violation
 from node.clock import SystemClock
+from node.config import ClusterSettings
 from node.interface import Consistency
 from node.reads import Reads
 from statemachine import release
@@ -17,6 +19,8 @@ from statemachine import release
 BARRIER_SEED = 5
 OVERLAP_SEED = 1
 """Most seeds fail without the guard; these are quick."""
+KILL_SEEDS = (6, 4)
+"""Seeds that failed without the guard when they were picked; after a change of the draws, pick others (1 in 4)."""
 
 
 def violations(seed: int, promise: str, *, steps: int, faults: tuple[str, ...]) -> list[Violation]:
@@ -46,3 +50,16 @@ def test_overlaps_that_nobody_judges_are_caught(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(release, "_active_run", nobody)
     assert violations(OVERLAP_SEED, "I7", steps=2, faults=("kill",))
+
+
+@pytest.mark.slow
+def test_attempts_that_nobody_kills_at_the_lapse_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes start nothing after the fence, but what they run goes on under a session that has ended."""
+    monkeypatch.setattr(ClusterSettings, "kill_s", 2e6)
+    monkeypatch.setattr(workload, "SCRIPTS", ("hang",))
+    found: list[Violation] = []
+    for seed in KILL_SEEDS:
+        found += violations(seed, "I9", steps=6, faults=("isolate", "pause"))
+        if any(" ran " in violation.what for violation in found):
+            return
+    raise AssertionError(f"nobody saw it; only {found}")

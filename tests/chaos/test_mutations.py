@@ -332,3 +332,16 @@ def test_a_change_to_what_must_not_be_is_caught(recorded: History, mutation: Mut
     for number in range(PICKS):
         changed = mutation(recorded, random.Random(f"{mutation.__name__} {number}"))
         assert promise in {violation.promise for violation in violations_of(changed)}, number
+
+
+@pytest.mark.slow
+def test_a_simulated_fault_says_whom_it_hit_and_how_long(recorded: History) -> None:
+    """The report draws them as bands."""
+    nodes = {state.node for state in recorded.states}
+    assert len(recorded.faults) == STEPS
+    for fault in recorded.faults:
+        words = fault.what.split()
+        assert fault.node is None or (fault.node in nodes and words[1] == fault.node)
+        if fault.kind == "pause":
+            assert fault.until_s == pytest.approx(fault.at_s + float(words[-1].removesuffix("s")))
+    assert any(fault.node for fault in recorded.faults)
