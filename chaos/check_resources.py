@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chaos.check_state import SETTLED_S
 from chaos.history import History, Sample, Violation
 
+AFTER_S = 15.0
+"""So long after the healing, what a backlog takes is given back."""
 WARM_S = 5.0
 """A process that is just starting holds less than one at work."""
 DESCRIPTORS_MORE_MAX = 24
@@ -17,15 +18,21 @@ DISK_BYTES_MAX = 2 * 1024 * 1024 * 1024
 
 
 def nothing_leaks(history: History) -> Iterator[Violation]:
-    """Long after the healing, each process holds about what the processes of its kind held before the first fault."""
+    """Some time after the healing, each process holds about what the processes of its kind held before the first
+    fault."""
     for process in ("node", "log"):
         samples = [sample for sample in history.samples if sample.process == process]
-        before = _before(history, samples)
+        before, after = _before(history, samples), _after(history, samples)
         if not before:
             continue
-        for node in sorted({sample.node for sample in samples}):
-            after = [one for one in samples if one.node == node and one.at_s >= history.healed_s + SETTLED_S]
-            yield from _leaks(f"the {process} process of {node}", before, after)
+        for node in sorted({sample.node for sample in after}):
+            own = [sample for sample in after if sample.node == node]
+            yield from _leaks(f"the {process} process of {node}", before, own)
+
+
+def compared(history: History) -> int:
+    """How many samples of afterwards there are that can be compared with what was before."""
+    return len(_after(history, history.samples)) if _before(history, history.samples) else 0
 
 
 def _before(history: History, samples: Sequence[Sample]) -> Sequence[Sample]:
@@ -33,10 +40,12 @@ def _before(history: History, samples: Sequence[Sample]) -> Sequence[Sample]:
     return [sample for sample in samples if WARM_S <= sample.at_s <= first_fault_s]
 
 
+def _after(history: History, samples: Sequence[Sample]) -> Sequence[Sample]:
+    return [sample for sample in samples if sample.at_s >= history.healed_s + AFTER_S]
+
+
 def _leaks(who: str, before: Sequence[Sample], after: Sequence[Sample]) -> Iterator[Violation]:
     """The least of what is held afterwards against the most of before: peaks are no leaks."""
-    if not after:
-        return
     for what, more_max in (
         ("descriptors", DESCRIPTORS_MORE_MAX),
         ("threads", THREADS_MORE_MAX),

@@ -20,7 +20,7 @@ from chaos.check_reads import (
     runs_stay_known,
     same_index_same_answer,
 )
-from chaos.check_resources import nothing_leaks
+from chaos.check_resources import compared, nothing_leaks
 from chaos.check_sessions import deleted_starts_nothing, lapsed_has_killed, lapsed_starts_nothing
 from chaos.check_state import (
     WRITES,
@@ -137,7 +137,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(promise="ends", checker=every_session_ends, looked_at=_truths(SessionOpened), noun="sessions"),
     Check(promise="ends", checker=every_call_ends, looked_at=_effects, noun="calls of targets"),
-    Check(promise="resources", checker=nothing_leaks, looked_at=lambda history: len(history.samples), noun="samples"),
+    Check(promise="resources", checker=nothing_leaks, looked_at=compared, noun="samples of afterwards"),
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from chaos.check_ends import every_call_ends, every_request_ends, every_session_ends
 from chaos.check_healing import all_caught_up, backlog_drained, leader_soon, leader_stays
-from chaos.check_resources import nothing_leaks
+from chaos.check_resources import compared, nothing_leaks
 from chaos.history import Absence, Fault, History, LeaderSeen, Sample, SessionOpened
 from chaos.verdict import Checker
 from tests.chaos.histories import GOOD, effect, effect_end, operation, with_effects, with_truth
@@ -101,3 +101,10 @@ def test_a_bad_history_is_caught(checker: Checker, bad: History, says: str) -> N
 @pytest.mark.parametrize(("checker", "good"), GOOD_ONES.values(), ids=GOOD_ONES)
 def test_what_is_right_or_excused_passes(checker: Checker, good: History) -> None:
     assert [str(violation) for violation in checker(good)] == []
+
+
+def test_only_samples_that_can_be_compared_count() -> None:
+    """A run that ended too soon after the healing, or had no quiet beginning, proves nothing about leaks."""
+    assert compared(sampled(sample(90), sample(91))) == 2
+    assert compared(sampled(sample(55))) == 0
+    assert compared(replace(sampled(sample(90)), faults=[Fault(at_s=3.0, what="kill n1")])) == 0

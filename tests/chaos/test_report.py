@@ -39,7 +39,7 @@ WHOLE = replace(
     leaders=[LeaderSeen(at_s=1.0, node="n1", term=1), LeaderSeen(at_s=6.5, node="n2", term=2)],
     samples=[
         Sample(at_s=at_s, node="n1", process="log", descriptors=9, threads=2, rss_bytes=5 << 20, disk_bytes=6)
-        for at_s in (1.0, 2.0)
+        for at_s in (5.0, 70.0)
     ],
 )
 
