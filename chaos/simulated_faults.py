@@ -20,6 +20,10 @@ PAUSES_S = (0.2, 1.0, 3.0, 5.0, 7.0, 12.0)
 """Around the heartbeat, the election, the suspicion, the fence, the kill and the TTL of a session."""
 LAST_S = 16.0
 """How long after the last fault the healing may begin."""
+NEAR_S = 3.0
+JUMPS_S = tuple(sign * by_s for sign in (1, -1) for by_s in (0.2, 1.0, 3.0, 10.0, 60.0, 3600.0, 365 * 24 * 3600.0))
+"""From less than is corrected, past what is still heard, to a year."""
+DRIFTS_FOR_S = 8
 CUTS_S = (0.1, 1.0, 3.0, 8.0, 15.0)
 
 
@@ -30,6 +34,8 @@ class Faults:
         self._cluster = cluster
         self._dice = self._dice_of("none yet")
         """Of the fault that is being injected: nothing else may draw from them, nor they be drawn from later."""
+        self._far_off: SimulatedNode | None = None
+        """Whose wall clock may be far from right."""
         self.injected: list[Fault] = []
 
     def _dice_of(self, what: object) -> random.Random:
@@ -153,10 +159,23 @@ class Faults:
         return f"{node.name} +{slow_s}s for {seconds}s"
 
     def clock(self) -> str:
-        """Its wall clock is set."""
-        node, by_s = self._any(), self._dice.choice([-3.0, -1.0, -0.2, 0.2, 1.0, 3.0])
-        node.clock.offset_s = by_s
-        return f"{node.name} {by_s:+}s"
+        """Its wall clock is set, or drifts away. Of clocks that are far off there is one at a time: a majority of them
+        would be right."""
+        node, by_s, drifts = self._any(), self._dice.choice(JUMPS_S), self._dice.random() < 0.2
+        if abs(by_s) > NEAR_S:
+            self._far_off = node
+            for other in self._cluster.nodes.values():
+                other.clock.offset_s = max(min(other.clock.offset_s, NEAR_S), -NEAR_S)
+        if drifts:
+            for second in range(DRIFTS_FOR_S):
+                self._later(float(second), self._drift, node, by_s * (second + 1) / DRIFTS_FOR_S)
+        else:
+            node.clock.offset_s = by_s
+        return f"{node.name} {by_s:+}s{' by and by' if drifts else ''}"
+
+    def _drift(self, node: SimulatedNode, to_s: float) -> None:
+        if abs(to_s) <= NEAR_S or self._far_off is node:
+            node.clock.offset_s = to_s
 
 
 def _quicken(log: object) -> None:
