@@ -162,3 +162,10 @@ def test_a_record_of_another_format_stops_it_too(owned: Driver) -> None:
         transaction.put(b"A", b"\x09" + encode(a_job())[1:], db=owned.machine.tables(transaction).jobs)
     with pytest.raises(ValueError, match="format version 09"):
         owned.apply(fire(tick(NOW_MS + 1000)))
+
+
+def test_what_does_not_stand_at_the_index_of_a_copy_does_not_become_the_state(owned: Driver) -> None:
+    before = owned.digest()
+    with owned.environment.begin(write=True) as transaction:
+        assert not owned.machine.install(transaction, index=5)
+    assert owned.digest() == before
