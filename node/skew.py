@@ -21,6 +21,8 @@ TRUSTED_MS = 2_000
 clock, is early by this. More than the log's delays, which make the others' clocks look late."""
 HEARD_KEPT = 8
 """Renewals that are remembered of a node, some 12 s: of them the one that came the fastest tells its clock best."""
+DELAY_MAX_MS = 6_000
+"""A renewal that looks late by more did not take so long, or its session had ended: that clock was set back."""
 HEARD_FOR_S = 60.0
 """A node that was not heard for so long has no vote."""
 
@@ -50,7 +52,11 @@ class ClockSkews:
         now_s = self._clock.boottime()
         heard = self._heard.setdefault(node, _Heard(now_s))
         heard.at_s = now_s
-        heard.offsets_ms.append(wall_ms - _milliseconds(now_s))
+        offset_ms = wall_ms - _milliseconds(now_s)
+        if heard.offsets_ms and offset_ms < max(heard.offsets_ms) - DELAY_MAX_MS:
+            # Remembered, it would vote for the wrong time together with the next clock that goes wrong.
+            heard.offsets_ms.clear()
+        heard.offsets_ms.append(offset_ms)
         if clock_ms is not None:
             self._agreed_ms = clock_ms - _milliseconds(now_s)
         self._others_ms = [
