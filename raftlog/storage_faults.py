@@ -31,7 +31,7 @@ MAKE_ROOM: Final = "make room there and start this node again: nothing that was 
 _DAMAGED = (
     LogDamaged,
     *(lmdb.CorruptedError, lmdb.InvalidError, lmdb.PageNotFoundError, lmdb.VersionMismatchError),
-    *(lmdb.PanicError, lmdb.BadChecksumError),
+    *(lmdb.PanicError, lmdb.BadChecksumError, lmdb.BadTxnError),  # a bad transaction: LMDB met damage within it before
 )
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -57,7 +57,10 @@ def argv(data_dir: Path, port: int | None = None) -> list[str]:
 
 async def gone(process_id: int) -> None:
     """Wait for the end of a process that is not our child."""
-    descriptor = os.pidfd_open(process_id)
+    try:
+        descriptor = os.pidfd_open(process_id)
+    except ProcessLookupError:
+        return
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(descriptor, ended.set)

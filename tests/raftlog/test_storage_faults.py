@@ -95,7 +95,8 @@ async def test_a_damaged_file_is_refused_in_one_line(
 async def test_flipped_pages_never_show_a_traceback_nor_hang(
     data: Path, seed: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """LMDB has no checksums: what it trips over ends in a refusal, or in a process that ends by itself and says so."""
+    """LMDB has no checksums: what it trips over ends in a refusal, or in a process that ends by itself and is told of.
+    Which pages are in use is chance, so the node may also have met none of the damage."""
     capfd.readouterr()
     dice = random.Random(seed)
     with data.open("r+b") as file:
@@ -103,9 +104,10 @@ async def test_flipped_pages_never_show_a_traceback_nor_hang(
             file.seek(page * PAGE_BYTES + dice.randrange(0, 32))
             file.write(dice.randbytes(8))
     async with asyncio.timeout(30):
-        with pytest.raises(LogError) as end:
+        try:
             await start(data.parent.parent)
-    assert str(end.value)
+        except LogError as error:
+            assert any(part in str(error) for part in ("damaged", "log process is gone", "ended before it was ready"))
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -198,6 +200,7 @@ class TestTheLengthOfTheFile:
         (lmdb.MapFullError("x"), "size of its map"),
         (lmdb.CorruptedError("x"), "is damaged"),
         (lmdb.PageNotFoundError("x"), "is damaged"),
+        (lmdb.BadTxnError("x"), "is damaged"),
         (LogDamaged("entry 7"), "is damaged (entry 7)"),
     ],
 )
