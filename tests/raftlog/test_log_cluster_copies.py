@@ -60,7 +60,9 @@ class Load:
 
 
 async def fill(client: LogClient) -> None:
-    await asyncio.gather(*(client.propose((b"%d " % number).ljust(COMMAND_BYTES), timeout_s=60) for number in range(COMMANDS)))
+    await asyncio.gather(
+        *(client.propose((b"%d " % number).ljust(COMMAND_BYTES), timeout_s=60) for number in range(COMMANDS))
+    )
 
 
 async def left_behind(cluster: LogCluster) -> tuple[str, str]:
