@@ -72,7 +72,9 @@ class SnapshotReceiver:
         """A chunk came. Returns the copy if that was the last one and it is the state now."""
         receiving = self._receiving
         if receiving is None or not receiving.is_of(message):
-            return None  # of a transfer that is over here; the leader was told, or will ask
+            # Given up here, because the log served after all: the leader is to ask, or it would wait for a sign.
+            self._say(peer, message, ready=False)
+            return None
         if not guards.is_news(receiving.index, commit_index):
             self.decline(peer, message, commit_index + 1)
             return None

@@ -61,7 +61,7 @@ def behind_by_its_commit_index(bench: Bench) -> Any:
 
 
 def send_copy(bench: Bench, copy: Any, *, index: int, target: str = "n2") -> dict[str, Any]:
-    """Offer a copy to n2 as n1 would, and send all of it. Returns n2's last answer."""
+    """Offer a copy to n2 as n1 would, and send all of it. Returns n2's answer that it needs no more."""
     named = {"term": bench.nodes["n1"].status.term, "snapshot": 9}
     connection = bench.connections["n1", target]
     node = bench.nodes[target]
@@ -74,7 +74,9 @@ def send_copy(bench: Bench, copy: Any, *, index: int, target: str = "n2") -> dic
     content = {"chunk": 0, "data": data, "digest": guards.digest_behind(b"", data)}
     node.receive("n1", {"type": "snapshot_chunk"} | named | content, connection=connection)
     bench.step(target)
-    return dict([message for message in bench.links[target, "n1"] if message["type"] == "snapshot_answer"][-1])
+    answers = [message for message in bench.links[target, "n1"] if message.get("next_index")]
+    assert answers, "it still wants a copy"
+    return dict(answers[-1])
 
 
 def set_back(bench: Bench, name: str) -> None:

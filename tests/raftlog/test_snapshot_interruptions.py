@@ -177,3 +177,14 @@ def test_half_a_copy_is_dropped_when_the_log_serves(bench: Bench) -> None:
         receiver.work(index)
     assert receiver._receiving is None
     assert receiver._room_is_empty
+
+
+def test_a_leader_is_told_that_its_copy_was_given_up(bench: Bench) -> None:
+    """Else it would wait for as long as a follower may make no sign (found by the simulator: seed 253)."""
+    left_behind(bench)
+    until_chunks_flow(bench, 20)
+    receiver = bench.nodes["n3"]._core._snapshots_in
+    assert receiver._receiving is not None
+    receiver.work(receiver._receiving.index)
+    until_installed(bench, seconds=5.0)
+    assert all_equal(bench)
