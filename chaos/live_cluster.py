@@ -24,6 +24,8 @@ from chaos.live_network import BridgedNetwork, Cut
 from chaos.live_node import LiveNode, before_exec
 from chaos.replica_log import Replica, SharedLog
 
+RAFT_LOG_MIB = 1
+"""As little as can be: whoever was away for long gets a copy of the state, which is where most can go wrong."""
 LOOK_EVERY_S = 0.2
 """How late an applied entry may be noticed: every check of an instant against the log is so lenient."""
 STATUS_EVERY_S = 0.3
@@ -162,7 +164,7 @@ class LiveCluster:
             return (
                 *("-c", self._entry, "serve", "--data-dir", str(place.data_dir), "--node-id", name),
                 *("--http", place.http, "--raft", place.raft, "--peers", peers),
-                *("--cluster-secret-file", str(secret), "--insecure"),
+                *("--cluster-secret-file", str(secret), "--insecure", "--raft-log-mib", str(RAFT_LOG_MIB)),
                 *(("--bootstrap",) if first else ()),
             )
 

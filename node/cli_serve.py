@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from node.config import AHEAD_DEFAULT, LOG_FORMATS, LOG_LEVELS, SLOTS_DEFAULT, ConfigError, ServeSettings
+from node.config import (
+    AHEAD_DEFAULT,
+    LOG_FORMATS,
+    LOG_LEVELS,
+    RAFT_LOG_MIB_DEFAULT,
+    RAFT_LOG_MIB_MAX,
+    SLOTS_DEFAULT,
+    ConfigError,
+    ServeSettings,
+)
 
 
 def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -> dict[str, str]:
@@ -98,6 +107,15 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
     default=AHEAD_DEFAULT,
     show_default=True,
     help="Claims that are held ahead of their time.",
+)
+@click.option(
+    "--raft-log-mib",
+    envvar="HORAE_RAFT_LOG_MIB",
+    show_envvar=True,
+    type=click.IntRange(1, RAFT_LOG_MIB_MAX),
+    default=RAFT_LOG_MIB_DEFAULT,
+    show_default=True,
+    help="How much of the replicated log is kept; a node that was away for longer gets a copy of the state.",
 )
 @click.option(
     "--log-level",

@@ -13,12 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raftlog.auth import SECRET_BYTES_MIN
+from raftlog.config import MIB, RaftConfig
 from statemachine.limits import CLOCK_OFF_MS, FIRE_AHEAD_MAX_MS
 
 SLOTS_DEFAULT = 256
 """Attempts that run on a node at once: enough to keep callbacks of 100 ms at 2,500 a second."""
 AHEAD_DEFAULT = 50_000
 """Claims that a node holds ahead of their time: a third of a burst of 150,000 a node, about 50 MB."""
+RAFT_LOG_MIB_DEFAULT = RaftConfig().log_keep_bytes // MIB
+RAFT_LOG_MIB_MAX = 4_096
+"""Eight times as much may stand while a copy of the state is under way: half of the map that log and state share."""
 DRAIN_REST_S = 3.0
 """Of `drain_s`: a second each to tell the cluster, to hand the buckets over, and to end the session."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -193,6 +197,8 @@ class ServeSettings:
     """Listen elsewhere than on loopback although there are no API tokens yet."""
     slots: int = SLOTS_DEFAULT
     ahead: int = AHEAD_DEFAULT
+    raft_log_mib: int = RAFT_LOG_MIB_DEFAULT
+    """How much of the replicated log is kept, in MiB: a node that was away for longer gets a copy of the state."""
     allow_link_local: bool = False
     """Let jobs call link-local addresses, those of the cloud's metadata among them."""
     access_log: bool = False

@@ -16,6 +16,7 @@ import msgspec
 from node.clock import SystemClock
 from node.config import ServeSettings, read_secret
 from node.log_records import set_up_logging
+from raftlog.config import MIB, RaftConfig
 from raftlog.interface import Applier
 from raftlog.process import LogSettings, run_log_process
 from statemachine.machine import Machine
@@ -38,6 +39,7 @@ class LogProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
     peers: dict[str, str]
     secret_file: str
     bootstrap: bool
+    raft_log_mib: int
     log_level: str
     log_format: str
 
@@ -51,6 +53,7 @@ def command_line(settings: ServeSettings) -> Sequence[str]:
         peers=dict(settings.peers),
         secret_file=str(settings.cluster_secret_file),
         bootstrap=settings.bootstrap,
+        raft_log_mib=settings.raft_log_mib,
         log_level=settings.log_level,
         log_format=settings.log_format,
     )
@@ -69,6 +72,7 @@ def main(text: str) -> int:
         peers=settings.peers,
         secret=read_secret(Path(settings.secret_file)),
         bootstrap=settings.bootstrap,
+        raft=RaftConfig(log_keep_bytes=settings.raft_log_mib * MIB),
     )
     return run_log_process(log_settings, _applier, monotonic=SystemClock().monotonic)
 

@@ -41,7 +41,7 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
         *("serve", "--data-dir", "/d", "--node-id", "n2", "--http", "0.0.0.0:8102", "--raft", "127.0.0.1:7102"),
         *("--peers", PEERS, "--cluster-secret-file", "/s", "--bootstrap", "--insecure", "--slots", "8"),
         *("--ahead", "9", "--log-level", "debug", "--log-format", "json"),
-        *("--allow-link-local", "--access-log"),
+        *("--allow-link-local", "--access-log", "--raft-log-mib", "2"),
     )
     assert result.exit_code == 7
     assert served == [
@@ -56,6 +56,7 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
             insecure=True,
             slots=8,
             ahead=9,
+            raft_log_mib=2,
             allow_link_local=True,
             access_log=True,
             log_level="debug",
@@ -76,6 +77,7 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
         "HORAE_INSECURE": "1",
         "HORAE_SLOTS": "8",
         "HORAE_AHEAD": "9",
+        "HORAE_RAFT_LOG_MIB": "2",
         "HORAE_ALLOW_LINK_LOCAL": "1",
         "HORAE_ACCESS_LOG": "1",
         "HORAE_LOG_LEVEL": "error",
@@ -84,6 +86,7 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
     assert horae("serve", environment=environment).exit_code == 7
     by_environment = served.pop()
     assert (by_environment.http, by_environment.slots, by_environment.ahead) == ("127.0.0.1:9101", 8, 9)
+    assert by_environment.raft_log_mib == 2
     assert by_environment.bootstrap and by_environment.insecure
     assert by_environment.allow_link_local and by_environment.access_log
     assert (by_environment.log_level, by_environment.log_format) == ("error", "json")
@@ -115,6 +118,7 @@ def test_the_defaults_are_those_of_the_settings(served: list[ServeSettings]) -> 
         (("--node-id", "N 1"), "node id"),
         (("--http", "127.0.0.1"), "HOST:PORT"),
         (("--slots", "0"), "--slots"),
+        (("--raft-log-mib", "0"), "--raft-log-mib"),
         (("--log-level", "loud"), "--log-level"),
     ],
 )
