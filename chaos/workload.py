@@ -29,6 +29,8 @@ from node.interface import (
 PERIODS_S = (1, 2, 3, 5)
 SCRIPTS = ("quick", "quick", "slow", "hang", "failing", "deadly")
 RETRIES_MAX = 4
+ATTEMPT_S = 4.0
+"""The timeout of an attempt."""
 ANSWER_S = 8.0
 """How long a client waits for an answer."""
 AGAIN_S = 0.5
@@ -164,7 +166,7 @@ class Client:
             name=self._job_name(),
             schedule=f"@every {self._dice.choice(PERIODS_S)}s",
             target=NoopTarget() if noop else HttpTarget(url=f"http://sink.example/{script}"),
-            timeout_s=4.0,
+            timeout_s=ATTEMPT_S,
             max_retries=self._dice.choice([0, 2]),
             backoff_base_s=1.0,
             priority=self._dice.choice([2, 5, 9]),

@@ -22,6 +22,7 @@ from node.interface import FINAL_STATES
 from raftlog import outbox
 from statemachine import attempts
 from statemachine.commands import PlainReply
+from tests.chaos.searching import seen_by
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SEEDS = 2
@@ -110,18 +111,6 @@ def _trace(seed: int, salt: str) -> str:
     told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     [line] = [line for line in told.stdout.splitlines() if line.startswith("seed ")]
     return line.rpartition(" ")[2]
-
-
-SEARCHED_MAX = 80
-"""So many seeds are tried until one shows what must be seen. Each test begins with one that did when it was picked, and
-takes longer when the draws have changed since."""
-
-
-def seen_by(promise: str, first_seed: int, **campaign: Any) -> bool:
-    for seed in range(first_seed, first_seed + SEARCHED_MAX):
-        if promise in {violation.promise for violation in run(seed, **campaign).violations}:
-            return True
-    return False
 
 
 @pytest.mark.slow
