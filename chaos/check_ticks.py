@@ -1,22 +1,23 @@
 """I1, I2: each due time of a job has one run or stands in one recorded skip, and there are no others.
 
-The workload's jobs tick at the multiples of a period, so what is expected is computed here without the product.
+What is expected is computed without the product (calendar_ticks.py).
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
+from chaos.calendar_ticks import ticks_of
 from chaos.history import FinalState, Fired, History, Violation
 from node.interface import Job, Run, RunKind, RunState
 
 BOUND_MS = 10_000
 """A tick that is due so long before the end must be accounted for."""
+AHEAD_MS = 60_000
+"""Runs are made no longer ahead of their time than this."""
 CLOCKS_MS = 4_000
 """How far the wall clocks of the nodes may be off: first ticks are computed on them."""
-_EVERY = re.compile(r"@every (\d+)s")
 
 
 def one_run_a_tick(history: History) -> Iterator[Violation]:
@@ -47,45 +48,58 @@ def every_tick_accounted(history: History) -> Iterator[Violation]:
 
 
 def _faults_of_job(history: History, state: FinalState, job: Job) -> Iterator[Violation]:
-    period_ms = _period_ms(job)
-    if period_ms is None or job.first_due_ms is None:
-        return
     where = f"{state.node}: job {job.job_id}"
+    begin_ms = max(job.created_ms, job.starts_at_ms or 0)
+    until_ms = history.wall_ms(history.end_s) - BOUND_MS
+    ticks = _ticks_between(job, begin_ms - CLOCKS_MS, history.wall_ms(history.end_s) + AHEAD_MS)
     first_ms = job.first_due_ms
-    if first_ms % period_ms or not -CLOCKS_MS < first_ms - job.created_ms <= period_ms + CLOCKS_MS:
+    if first_ms is None and job.deleted_ms is not None:
+        return
+    if not _is_first(first_ms, ticks, begin_ms):
         yield Violation(promise="I2", what=f"{where}: first tick {first_ms}, made at {job.created_ms}")
         return
-    accounted = Counter(_ticks_in(state, job.job_id, period_ms))
-    until_ms = history.wall_ms(history.end_s) - BOUND_MS
+    if first_ms is None or job.ends_at_ms is not None:
+        return
+    accounted = Counter(_ticks_in(state, job.job_id, ticks))
     if job.deleted_ms is not None:
         until_ms = max(accounted, default=0)
-    expected = set(range(first_ms, until_ms + 1, period_ms))
+    expected = {tick for tick in ticks if first_ms <= tick <= until_ms}
     for due_ms in sorted(expected - accounted.keys()):
         yield Violation(promise="I2", what=f"{where}: tick {due_ms} has neither run nor skip")
     for due_ms, count in sorted(accounted.items()):
-        if due_ms < first_ms or due_ms % period_ms:
+        if due_ms < first_ms or due_ms not in ticks:
             yield Violation(promise="I2", what=f"{where}: {due_ms} is no tick of it")
         elif count > 1:
             yield Violation(promise="I2", what=f"{where}: tick {due_ms} is accounted for {count} times")
 
 
-def _period_ms(job: Job) -> int | None:
-    found = _EVERY.fullmatch(job.expressions[0]) if len(job.expressions) == 1 else None
-    return None if found is None else int(found[1]) * 1000
+def _ticks_between(job: Job, from_ms: int, until_ms: int) -> set[int]:
+    if job.run_at_ms is not None:
+        return {job.run_at_ms}
+    return ticks_of(job.expressions, job.tz, from_ms, until_ms)
 
 
-def _ticks_in(state: FinalState, job_id: str, period_ms: int) -> Iterator[int]:
+def _is_first(first_ms: int | None, ticks: set[int], begin_ms: int) -> bool:
+    """The first tick after the job was made, on a clock that may be a little off; if that is beyond all that happened,
+    it is not looked at."""
+    surely_later = {tick for tick in ticks if tick > begin_ms + CLOCKS_MS}
+    if first_ms in ticks:
+        return first_ms <= min(surely_later, default=first_ms)
+    return not surely_later and (first_ms is None or first_ms > max(ticks, default=0))
+
+
+def _ticks_in(state: FinalState, job_id: str, ticks: set[int]) -> Iterator[int]:
     for run in state.runs.values():
         if run.job_id == job_id and run.kind is RunKind.SCHEDULED:
-            yield from _ticks_of(run, period_ms)
+            yield from _ticks_of(run, ticks)
 
 
-def _ticks_of(run: Run, period_ms: int) -> Iterator[int]:
+def _ticks_of(run: Run, ticks: set[int]) -> Iterator[int]:
     """A skip stands for a range; its count must fit, or the odd ones show as invented ticks."""
     if run.state is not RunState.SKIPPED or run.until_ms is None:
         yield run.due_ms
         return
-    ticks = range(run.due_ms, run.until_ms + 1, period_ms)
-    yield from ticks
-    if len(ticks) != run.count:
+    skipped = [tick for tick in ticks if run.due_ms <= tick <= run.until_ms]
+    yield from skipped
+    if len(skipped) != run.count:
         yield -run.due_ms

@@ -58,6 +58,8 @@ class SimulatedCluster:
         self.network.stations.update(self.nodes)
         self.clients = [self._client(number) for number in range(CLIENTS + READERS)]
         self.faults = Faults(self)
+        self.happened: Counter[str] = Counter()
+        """How often each kind of thing did."""
         self._trace = blake2b(digest_size=16)
         self._user = Process("clients")
         self._broken: list[str] = []
@@ -81,6 +83,8 @@ class SimulatedCluster:
         return self._healed_s is not None
 
     def note(self, *facts: object) -> None:
+        """What happened: its kind first."""
+        self.happened[str(facts[0])] += 1
         self._absences.heard(self.loop.time(), *facts)
         self._trace.update(repr((round(self.loop.time(), 9), facts)).encode())
 
@@ -147,14 +151,9 @@ class SimulatedCluster:
         self._known_at_healing = max(known, default=0)
         for client in self.clients:
             client.go_home()
-        self.network.mend(set(self.network.cut))
+        self.network.mend()
         for node in self.nodes.values():
-            node.resume()
-            node.clock.offset_s = 0.0
-            if node.log is not None:
-                node.log.doom = None
-                node.log.slow_s = 0.0
-            node.boot()
+            node.repair()
 
     def _watch(self) -> None:
         """Looks at the cluster from above, a few times a second."""
@@ -205,8 +204,8 @@ class SimulatedCluster:
         return History(
             operations=[operation for client in self.clients for operation in client.operations],
             truth=self.truth.truth,
-            effects=self.witness.effects,
-            effect_ends=self.witness.ends,
+            effects=list(self.witness.effects),
+            effect_ends=list(self.witness.ends),  # more come when the processes are buried
             faults=self.faults.injected,
             states=[_final_state(node, job_ids) for node in self.nodes.values() if node.log is not None],
             healed_s=healed_s,

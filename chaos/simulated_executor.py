@@ -5,13 +5,23 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Protocol
 
 from chaos.history import Effect, EffectEnd
 from executor.interface import Assignment, Outcome, OutcomeKind
 
 SUCCEEDED = Outcome(kind=OutcomeKind.SUCCEEDED, status=200)
 FAILED = Outcome(kind=OutcomeKind.FAILED, status=500)
+LONG = Outcome(kind=OutcomeKind.SUCCEEDED, status=200, output=b"more\n" * 60_000)
+"""More than is kept of an attempt."""
 TIMED_OUT = Outcome(kind=OutcomeKind.TIMED_OUT, detail="no answer in time")
+
+BEFORE_EFFECT = "before its effect"
+AFTER_EFFECT = "after its effect"
+BEFORE_REPORT = "before its report"
+TARGET_EDGES = (BEFORE_EFFECT, AFTER_EFFECT, BEFORE_REPORT)
+DEADLY = 0.1
+"""Part of the calls of a deadly target that kill their node."""
 
 
 class Witness:
@@ -61,20 +71,33 @@ class ScriptedNoop:
         """There is nothing to release."""
 
 
-class ScriptedHttp:
-    """Its url's path is the script: /quick, /slow, /hang, /failing, /deadly. `die` kills the node between the effect
-    and its report."""
+class Caller(Protocol):
+    """The node that calls a target."""
 
-    def __init__(
-        self, node: str, witness: Witness, dice: random.Random, *, failing: float, die: Callable[[], None]
-    ) -> None:
-        self._node = node
+    @property
+    def name(self) -> str: ...
+
+    targets_slower: float
+    """How many times as long they take for this node at present."""
+    dies_at_target: str | None
+    """Where in a call it is to be killed: one of TARGET_EDGES."""
+
+    def die_by_target(self) -> None: ...
+
+
+class ScriptedHttp:
+    """Its url's path is the script: /quick, /slow, /hang, /failing, /deadly (kills the node between the effect and its
+    report), /long."""
+
+    def __init__(self, caller: Caller, witness: Witness, dice: random.Random, *, failing: float) -> None:
+        self._caller = caller
+        self._node = caller.name
         self._witness = witness
         self._dice = dice
         self._failing = failing
-        self._die = die
 
     async def run(self, assignment: Assignment) -> Outcome:
+        await self._maybe_die(BEFORE_EFFECT)
         self._witness.called(self._node, assignment)
         how = "killed"
         try:
@@ -82,19 +105,28 @@ class ScriptedHttp:
             how = outcome.kind.value
         finally:
             self._witness.ended(self._node, assignment, how)
+        await self._maybe_die(BEFORE_REPORT)
         return outcome
 
     async def _act(self, assignment: Assignment) -> Outcome:
         script = str(assignment.target["url"]).rpartition("/")[2]
-        takes_s = self._takes_s(script)
+        if script == "deadly" and self._dice.random() < DEADLY:
+            self._caller.dies_at_target = AFTER_EFFECT
+        takes_s = self._takes_s(script) * self._caller.targets_slower
         if takes_s >= assignment.timeout_s:
             await asyncio.sleep(assignment.timeout_s)
             return TIMED_OUT
         await asyncio.sleep(takes_s)
-        if script == "deadly" and self._dice.random() < 0.1:
-            self._die()
-            await asyncio.sleep(0)  # never returns: this process is dead
-        return FAILED if self._dice.random() < self._odds(script) else SUCCEEDED
+        await self._maybe_die(AFTER_EFFECT)
+        if self._dice.random() < self._odds(script):
+            return FAILED
+        return LONG if script == "long" else SUCCEEDED
+
+    async def _maybe_die(self, edge: str) -> None:
+        if self._caller.dies_at_target == edge:
+            self._caller.dies_at_target = None
+            self._caller.die_by_target()
+            await asyncio.sleep(0)  # never returns, unless all is healed: this process is dead
 
     def _takes_s(self, script: str) -> float:
         if script == "slow":

@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from chaos import simulated_machine_faults as machine
+from chaos import simulated_network_faults as network
 from chaos.history import Fault
-from chaos.simulated_log import BEFORE_COMMIT, DOOMS
+from chaos.simulated_log import BEFORE_ANY, EDGES, MOMENTS, Doom
 from chaos.simulated_network import SILENCE_S, WORLD, Link
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ PAUSES_S = (0.2, 1.0, 3.0, 5.0, 7.0, 12.0)
 """Around the heartbeat, the election, the suspicion, the fence, the kill and the TTL of a session."""
 LAST_S = 16.0
 """How long after the last fault the healing may begin."""
+AT_ONCE = 0.25
 NEAR_S = 3.0
 JUMPS_S = tuple(sign * by_s for sign in (1, -1) for by_s in (0.2, 1.0, 3.0, 10.0, 60.0, 3600.0, 365 * 24 * 3600.0))
 """From less than is corrected, past what is still heard, to a year."""
@@ -31,144 +34,149 @@ class Faults:
     """`start` injects `plan.steps` of them, one after another, and then calls `done`."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        self._cluster = cluster
-        self._dice = self._dice_of("none yet")
+        self.cluster = cluster
+        self.dice = self._dice_of("none yet")
         """Of the fault that is being injected: nothing else may draw from them, nor they be drawn from later."""
         self._far_off: SimulatedNode | None = None
         """Whose wall clock may be far from right."""
         self.injected: list[Fault] = []
 
     def _dice_of(self, what: object) -> random.Random:
-        return random.Random(f"fault {self._cluster.seed} {what}")
+        return random.Random(f"fault {self.cluster.seed} {what}")
 
     def start(self, done: Callable[[], None]) -> None:
-        plan = self._cluster.plan
+        plan = self.cluster.plan
         at_s = 0.0
         for number in range(1, plan.steps + 1):
             dice = self._dice_of(number)
             at_s += dice.expovariate(1 / plan.fault_every_s)
             if plan.only is None or number in plan.only:
-                self._cluster.loop.call_later(at_s, self._inject, number, dice, context=WORLD)
+                self.cluster.loop.call_later(at_s, self._inject, number, dice, context=WORLD)
         # Not at once: the last faults must come to their end, or to what they lead to.
         rest_s = self._dice_of("the last").uniform(2.0, LAST_S)
-        self._cluster.loop.call_later(at_s + rest_s, done, context=WORLD)
+        self.cluster.loop.call_later(at_s + rest_s, done, context=WORLD)
 
     def _inject(self, number: int, dice: random.Random) -> None:
-        self._dice = dice
-        kind = dice.choice(self._cluster.plan.faults)
+        self.dice = dice
+        kind = dice.choice(self.cluster.plan.faults)
         what = KINDS[kind](self)
-        self.injected.append(_fault_of(self._cluster.loop.time(), f"{kind} {what}".strip(), self._cluster.members))
-        self._cluster.note("fault", number, kind, what)
+        self.injected.append(_fault_of(self.cluster.loop.time(), f"{kind} {what}".strip(), self.cluster.members))
+        self.cluster.note("fault", number, kind, what)
 
-    def _later(self, delay_s: float, act: Callable[..., None], *args: Any) -> None:
+    def later(self, delay_s: float, act: Callable[..., None], *args: Any) -> None:
         """A part of a fault that comes later, unless all is healed by then."""
 
         def maybe() -> None:
-            if not self._cluster.healing:
+            if not self.cluster.healing:
                 act(*args)
 
-        self._cluster.loop.call_later(delay_s, maybe, context=WORLD)
+        self.cluster.loop.call_later(delay_s, maybe, context=WORLD)
 
     # --- whom --------------------------------------------------------------------------------------------------------
 
-    def _any(self) -> SimulatedNode:
+    def any_node(self) -> SimulatedNode:
         """The leader as often as the others together. Draws the same whoever leads."""
-        a_leader, which, name = self._dice.random() < 0.5, self._dice.random(), self._dice.choice(self._cluster.members)
-        leaders = [node for node in self._cluster.nodes.values() if node.leads]
+        a_leader, which, name = self.dice.random() < 0.5, self.dice.random(), self.dice.choice(self.cluster.members)
+        leaders = [node for node in self.cluster.nodes.values() if node.leads]
         if leaders and a_leader:
             return leaders[int(which * len(leaders))]
-        return self._cluster.nodes[name]
+        return self.cluster.nodes[name]
 
-    def _links(self, apart: Callable[[str, str], bool]) -> set[Link]:
-        members = self._cluster.members
+    def links(self, apart: Callable[[str, str], bool]) -> set[Link]:
+        members = self.cluster.members
         return {(one, other) for one in members for other in members if one != other and apart(one, other)}
+
+    def doom(self) -> Doom | None:
+        """Where somebody is killed; None: at once."""
+        at_once, doom = self.dice.random() < AT_ONCE, Doom(self.dice.choice(EDGES), self.dice.choice(MOMENTS))
+        return None if at_once else doom
 
     # --- the faults --------------------------------------------------------------------------------------------------
 
     def kill(self) -> str:
-        node, where = self._any(), self._dice.choice(DOOMS)
+        node, where = self.any_node(), self.doom()
         node.doom(where)
-        return f"{node.name} {where}"
+        return f"{node.name} {where or 'at once'}"
 
     def kill_all(self) -> str:
         """A power cut."""
-        where = self._dice.choice(DOOMS)
-        for node in self._cluster.nodes.values():
+        where = self.doom()
+        for node in self.cluster.nodes.values():
             node.doom(where)
-        return where
+        return str(where or "at once")
 
     def kill_chain(self) -> str:
         """One node is cut off while the leader and its other followers go down in the middle of a step; the leader
         stays away. What it acknowledged must be on the disks of those that come back."""
-        leader = self._any()
-        others = [name for name in self._cluster.members if name != leader.name]
-        bystander = self._dice.choice(others)
-        self._cluster.network.cut_links(self._links(lambda one, other: bystander in (one, other)), 1.5)
-        moment_s = self._dice.uniform(0.0, 0.5)
+        leader = self.any_node()
+        others = [name for name in self.cluster.members if name != leader.name]
+        bystander = self.dice.choice(others)
+        self.cluster.network.cut_links(self.links(lambda one, other: bystander in (one, other)), 1.5)
+        moment_s = self.dice.uniform(0.0, 0.5)
         for name in others:
             if name != bystander:
-                doom = self._cluster.nodes[name].doom
-                self._later(moment_s, doom, BEFORE_COMMIT)
-        gone_s = moment_s + self._dice.uniform(0.0, 0.2)
-        self._later(gone_s, leader.crash, "killed in a chain", 5.0)
+                doom = self.cluster.nodes[name].doom
+                self.later(moment_s, doom, BEFORE_ANY)
+        gone_s = moment_s + self.dice.uniform(0.0, 0.2)
+        self.later(gone_s, leader.crash, "killed in a chain", 5.0)
         return leader.name
 
     def leave(self) -> str:
-        node = self._any()
+        node = self.any_node()
         node.leave()
         return node.name
 
     def pause(self) -> str:
         node, which, seconds = (
-            self._any(),
-            self._dice.choice(["both", "both", "node", "log"]),
-            self._dice.choice(PAUSES_S),
+            self.any_node(),
+            self.dice.choice(["both", "both", "node", "log"]),
+            self.dice.choice(PAUSES_S),
         )
-        seconds *= self._dice.uniform(0.8, 1.2)
+        seconds *= self.dice.uniform(0.8, 1.2)
         node.pause(which, seconds)
         if which != "node" and seconds > SILENCE_S:
-            self._cluster.loop.call_later(SILENCE_S, self._cluster.network.silent, node.name, context=WORLD)
+            self.cluster.loop.call_later(SILENCE_S, self.cluster.network.silent, node.name, context=WORLD)
         return f"{node.name} {which} {seconds:.1f}s"
 
     def partition(self) -> str:
-        side = {name for name in self._cluster.members if self._dice.random() < 0.5}
-        seconds = self._dice.choice(CUTS_S)
-        self._cluster.network.cut_links(self._links(lambda one, other: (one in side) != (other in side)), seconds)
+        side = {name for name in self.cluster.members if self.dice.random() < 0.5}
+        seconds = self.dice.choice(CUTS_S)
+        self.cluster.network.cut_links(self.links(lambda one, other: (one in side) != (other in side)), seconds)
         return f"{sorted(side)} {seconds}s"
 
     def isolate(self) -> str:
-        node, seconds = self._any(), self._dice.choice(CUTS_S)
-        self._cluster.network.cut_links(self._links(lambda one, other: node.name in (one, other)), seconds)
+        node, seconds = self.any_node(), self.dice.choice(CUTS_S)
+        self.cluster.network.cut_links(self.links(lambda one, other: node.name in (one, other)), seconds)
         return f"{node.name} {seconds}s"
 
     def one_way(self) -> str:
         """It is heard and does not hear, or the other way round."""
-        node, seconds, deaf = self._any(), self._dice.choice(CUTS_S), self._dice.random() < 0.5
-        self._cluster.network.cut_links(self._links(lambda one, other: (other if deaf else one) == node.name), seconds)
+        node, seconds, deaf = self.any_node(), self.dice.choice(CUTS_S), self.dice.random() < 0.5
+        self.cluster.network.cut_links(self.links(lambda one, other: (other if deaf else one) == node.name), seconds)
         return f"{node.name} {'deaf' if deaf else 'dumb'} {seconds}s"
 
     def reset(self) -> str:
-        self._cluster.network.lose_one(self._dice)
+        self.cluster.network.lose_one(self.dice)
         return ""
 
     def slow_disk(self) -> str:
-        node, slow_s, seconds = self._any(), self._dice.choice([0.05, 0.3, 2.0]), self._dice.choice([1.0, 5.0])
+        node, slow_s, seconds = self.any_node(), self.dice.choice([0.05, 0.3, 2.0, 8.0]), self.dice.choice([1.0, 5.0])
         if node.log is not None:
             node.log.slow_s = slow_s
-            self._cluster.loop.call_later(seconds, _quicken, node.log, context=WORLD)
+            self.cluster.loop.call_later(seconds, _quicken, node.log, context=WORLD)
         return f"{node.name} +{slow_s}s for {seconds}s"
 
     def clock(self) -> str:
         """Its wall clock is set, or drifts away. Of clocks that are far off there is one at a time: a majority of them
         would be right."""
-        node, by_s, drifts = self._any(), self._dice.choice(JUMPS_S), self._dice.random() < 0.2
+        node, by_s, drifts = self.any_node(), self.dice.choice(JUMPS_S), self.dice.random() < 0.2
         if abs(by_s) > NEAR_S:
             self._far_off = node
-            for other in self._cluster.nodes.values():
+            for other in self.cluster.nodes.values():
                 other.clock.offset_s = max(min(other.clock.offset_s, NEAR_S), -NEAR_S)
         if drifts:
             for second in range(DRIFTS_FOR_S):
-                self._later(float(second), self._drift, node, by_s * (second + 1) / DRIFTS_FOR_S)
+                self.later(float(second), self._drift, node, by_s * (second + 1) / DRIFTS_FOR_S)
         else:
             node.clock.offset_s = by_s
         return f"{node.name} {by_s:+}s{' by and by' if drifts else ''}"
@@ -194,6 +202,25 @@ KINDS: dict[str, Callable[[Faults], str]] = {
     "reset": Faults.reset,
     "slow-disk": Faults.slow_disk,
     "clock": Faults.clock,
+    "freeze": machine.freeze,
+    "strobe": machine.strobe,
+    "wipe": machine.wipe,
+    "wipe-chain": machine.wipe_chain,
+    "damage": machine.damage,
+    "disk": machine.disk,
+    "slow-targets": machine.slow_targets,
+    "target": machine.target,
+    "echo": machine.echo,
+    "transfer": machine.transfer,
+    "rolling": machine.rolling,
+    "flap": network.flap,
+    "swizzle": network.swizzle,
+    "ring": network.ring,
+    "bridge": network.bridge,
+    "lag": network.lag,
+    "narrow": network.narrow,
+    "old-socket": network.old_socket,
+    "reset-storm": network.reset_storm,
 }
 
 

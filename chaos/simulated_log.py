@@ -1,8 +1,9 @@
 """The log process of one simulated node: the real RaftNode and the real state machine on an LMDB of their own, driven
 as raftlog/driver.py drives them, between the simulated network and the node process' real LogClient.
 
-A crash may hit it before a commit (what was sent at once has left, nothing is on the disk) or after (it is on the disk,
-nothing that it allows has left).
+A crash may hit it before a commit (what was sent at once has left, nothing is on the disk), after it (it is on the
+disk, nothing that it allows has left) or half way through what it allows: at the next step, or at the next one that
+votes, acknowledges, applies and so on.
 """
 
 from __future__ import annotations
@@ -10,34 +11,49 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context
-from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from chaos.simulated_disk import SimulatedMachine
 from chaos.simulated_network import Network
 from chaos.simulated_plan import Plan
 from chaos.simulated_truth import TruthLog, WitnessedMachine
 from chaos.virtual_loop import Process, VirtualLoop
 from raftlog.config import Identity, RaftConfig
-from raftlog.disk import LmdbDisk
 from raftlog.local_protocol import socket_path
 from raftlog.node import Message, RaftNode, Ready
-from raftlog.process import database_path
 from raftlog.service import LogService
 from raftlog.wire import LOCAL_FRAME_BYTES_MAX, FrameParser, frame
+from statemachine.codec import decode_event
+from statemachine.commands import RunClaimed, SessionRenewed
 from statemachine.reader import StateReader
 
-MAP_BYTES = 256 * 1024 * 1024
 LOCAL_S = 0.00005
 """From one process of a node to the other."""
 APPLY_S = 0.00005
 """What applying an entry takes; the node's clock moves by it within a step."""
 
-NOW = "now"
 BEFORE_COMMIT = "before the commit"
 AFTER_COMMIT = "after the commit"
-DOOMS = (NOW, BEFORE_COMMIT, AFTER_COMMIT)
+HALF_SENT = "half sent"
+MOMENTS = (BEFORE_COMMIT, AFTER_COMMIT, HALF_SENT)
+ANY, VOTE, ACKNOWLEDGEMENT, APPLY, LEASE, CLAIM, RESULT = "any step", "vote", "ack", "apply", "lease", "claim", "result"
+EDGES = (ANY, VOTE, ACKNOWLEDGEMENT, APPLY, LEASE, CLAIM, RESULT)
+
+
+class Doom(NamedTuple):
+    """Where a log process crashes: in the next step that has this to make durable, and at which moment of it."""
+
+    edge: str
+    moment: str
+
+    def __str__(self) -> str:
+        return f"{self.moment} of {self.edge}"
+
+
+BEFORE_ANY = Doom(ANY, BEFORE_COMMIT)
 
 
 class LogProcess:
@@ -48,7 +64,8 @@ class LogProcess:
         *,
         name: str,
         members: tuple[str, ...],
-        directory: Path,
+        machine: SimulatedMachine,
+        bootstrap: bool,
         process: Process,
         loop: VirtualLoop,
         network: Network,
@@ -60,8 +77,7 @@ class LogProcess:
     ) -> None:
         self.name = name
         self.process = process
-        self.doom: str | None = None
-        """Where in its next step it crashes."""
+        self.doom: Doom | None = None
         self.slow_s = 0.0
         """What a commit takes longer at present."""
         self._loop = loop
@@ -73,22 +89,31 @@ class LogProcess:
         self._charged_s = 0.0
         self._inbox: deque[tuple[str, int, Message]] = deque()
         self._stepping = False
+        self._finished = False
+        """It has crashed by itself."""
         self._wake_s = float("inf")
-        self.disk = LmdbDisk(database_path(directory), map_bytes=MAP_BYTES, synchronous=False)
-        self.node = RaftNode(
-            identity=Identity(node=name, members=members, cluster_id="simulated", bootstrap=True),
-            config=RaftConfig(
-                log_keep_entries=plan.log_keep_entries, snapshot_chunk_bytes=plan.snapshot_chunk_bytes
-            ),
-            disk=self.disk,
-            applier=WitnessedMachine(name, self.disk.environment, truth, self._charge),
-            clock=lambda: self._clock() + self._charged_s,
-            random=dice,
-        )
+        self._machine = machine
+        self._applied_index = 0
+        identity = Identity(node=name, members=members, cluster_id="simulated", bootstrap=bootstrap)
+        self.disk = machine.open()
+        try:
+            self.node = RaftNode(
+                identity=identity,
+                config=RaftConfig(
+                    log_keep_entries=plan.log_keep_entries, snapshot_chunk_bytes=plan.snapshot_chunk_bytes
+                ),
+                disk=self.disk,
+                applier=WitnessedMachine(name, self.disk.environment, truth, self._charge),
+                clock=lambda: self._clock() + self._charged_s,
+                random=dice,
+            )
+        except Exception:
+            self.disk.close()
+            raise
         # LMDB opens no tables while a write transaction is open; from the first step on there may always be one.
         self.reader = StateReader(self.disk.environment)
         self._service = LogService(node=self.node, clock=self._clock)
-        self._address = str(socket_path(directory))
+        self._address = str(socket_path(machine.directory))
         loop.unix_listeners[self._address] = self._accept
 
     def _charge(self) -> None:
@@ -125,31 +150,77 @@ class LogProcess:
         self._wake_s = float("inf")
         if self._stepping:
             return  # its commit will see to the next step
-        while self._inbox:
-            source, number, message = self._inbox.popleft()
-            self.node.receive(source, message, connection=number)
-        self._charged_s = 0.0
-        ready = self.node.step()
+        ready = None
+        with self._on_disk():
+            while self._inbox:
+                source, number, message = self._inbox.popleft()
+                self.node.receive(source, message, connection=number)
+            self._charged_s = 0.0
+            ready = self.node.step()
+        if ready is None:
+            return
         self._stepping = True
         self._network.send(self.name, ready.immediate)
         took_s = self._charged_s + self._dice.expovariate(1 / self._plan.commit_s) + self.slow_s
         self._loop.call_later(took_s, self._commit, ready, context=self.process.context)
 
+    @contextmanager
+    def _on_disk(self) -> Iterator[None]:
+        """What raises while the disk is at fault ends the process in order; nothing else may raise."""
+        try:
+            yield
+        except Exception as error:
+            if not self._machine.excuses():
+                raise
+            self._end(f"by its disk: {type(error).__name__}")
+
+    def _end(self, why: str) -> None:
+        self._finished = self._stepping = True
+        self._ended(why)
+
     def _commit(self, ready: Ready) -> None:
-        if self.doom == BEFORE_COMMIT:
-            self._ended(BEFORE_COMMIT)
+        doomed = self.doom is not None and self._reaches(self.doom.edge, ready)
+        if doomed and self._crash_at(BEFORE_COMMIT):
             return
         self._charged_s = 0.0
-        self.node.commit()
+        with self._on_disk():
+            self.node.commit()
+        if self._finished:
+            return
         self._stepping = False
-        if self.doom == AFTER_COMMIT:
-            self._ended(AFTER_COMMIT)
+        if doomed and self._crash_at(AFTER_COMMIT):
+            return
+        if doomed:
+            self._network.send(self.name, ready.held[: len(ready.held) // 2])
+            self._crash_at(HALF_SENT)
             return
         self._network.send(self.name, ready.held)
         self._service.deliver(ready)
         if self._inbox:
             self.wake()
         self.wake_at(self._loop.time() + max(self.node.next_deadline() - self._clock(), 0.0))
+
+    def _crash_at(self, moment: str) -> bool:
+        assert self.doom is not None
+        if self.doom.moment == moment:
+            self._end(f"killed {self.doom}")
+            return True
+        return False
+
+    def _reaches(self, edge: str, ready: Ready) -> bool:
+        """Whether this step has such a thing to make durable."""
+        applied, self._applied_index = self._applied_index, ready.status.applied_index
+        types = {message["type"] for _, message in ready.held}
+        events = {type(decode_event(body)) for _, _, bodies in ready.events for body in bodies}
+        return {
+            ANY: True,
+            VOTE: bool(types & {"request_vote", "response_vote"}),
+            ACKNOWLEDGEMENT: "next_node_idx" in types,
+            APPLY: ready.status.applied_index > applied > 0,
+            LEASE: SessionRenewed in events,
+            CLAIM: RunClaimed in events,
+            RESULT: bool(ready.results),
+        }[edge]
 
     # --- the network's side ------------------------------------------------------------------------------------------
 

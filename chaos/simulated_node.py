@@ -6,13 +6,15 @@ A composition root, as node/serve.py is one: it puts the very same parts togethe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from chaos.simulated_disk import SimulatedMachine, SimulatedRunLogs
 from chaos.simulated_executor import ScriptedHttp, ScriptedNoop, Witness
-from chaos.simulated_log import NOW, LogProcess
+from chaos.simulated_log import Doom, LogProcess
 from chaos.simulated_network import WORLD, Network
 from chaos.simulated_plan import Plan
 from chaos.simulated_truth import TruthLog
@@ -20,11 +22,12 @@ from chaos.virtual_loop import Process, VirtualLoop
 from chaos.workload import Call, NodeGone
 from node.composition import Node, Surroundings, compose
 from node.config import NodeConfig
-from node.runlogs import RunLogs
 from node.service import Identity
 from raftlog.client import LogClient
 from raftlog.config import RaftConfig
-from raftlog.interface import LogStatus, Role
+from raftlog.errors import LogError
+from raftlog.interface import Lane, LogStatus, Role
+from raftlog.meta import MetaStore
 from raftlog.node import Message
 from statemachine.reader import StateReader
 from statemachine.snapshot import Snapshot
@@ -32,6 +35,10 @@ from statemachine.snapshot import Snapshot
 AWAY_S_MAX = 20.0
 RESTART_S = 0.2
 """How long a supervisor takes when nothing goes wrong any more."""
+REFUSED_S = 1.0
+"""And when it did not start."""
+STROBE_S = 0.05
+"""How soon a clock that cannot make up its mind changes it."""
 
 
 class World(Protocol):
@@ -57,19 +64,30 @@ class SimulatedClock:
     def __init__(self, loop: VirtualLoop, epoch_ms: int, *, rate: float, offset_s: float, booted_s: float) -> None:
         self._loop = loop
         self._epoch_ms = epoch_ms
-        self._rate = rate
+        self.rate = rate
         self._booted_s = booted_s
         self.offset_s = offset_s
         """How far the wall is ahead of the right time."""
+        self.strobe_s = 0.0
+        """Every other moment it is ahead by so much more."""
+        self.frozen_s: float | None = None
+        """The right time at which the wall has stopped."""
 
     def wall_ms(self) -> int:
-        return self._epoch_ms + int((self._loop.time() + self.offset_s) * 1000)
+        now_s = self._loop.time() if self.frozen_s is None else self.frozen_s
+        strobe_s = self.strobe_s if int(self._loop.time() / STROBE_S) % 2 else 0.0
+        return self._epoch_ms + int((now_s + self.offset_s + strobe_s) * 1000)
 
     def monotonic(self) -> float:
-        return self._booted_s + self._loop.time() * self._rate
+        return self._booted_s + self._loop.time() * self.rate
 
     def boottime(self) -> float:
         return self.monotonic()
+
+    def repair(self) -> None:
+        """The wall shows the right time again."""
+        self.offset_s = self.strobe_s = 0.0
+        self.frozen_s = None
 
 
 class SimulatedNode:
@@ -82,7 +100,11 @@ class SimulatedNode:
         self.life = 0
         self._lives = 0
         self._world = world
-        self._directory = root / name
+        self.machine = SimulatedMachine(root / name, random.Random(f"disk {world.seed} {name}"), world.note)
+        self.targets_slower = 1.0
+        """Whatever it calls takes so many times as long at present."""
+        self.dies_at_target: str | None = None
+        """One of TARGET_EDGES: where its next call of a target kills it."""
         self.clock = SimulatedClock(
             world.loop,
             plan.epoch_ms,
@@ -94,6 +116,7 @@ class SimulatedNode:
         self.worker = Process(name)
         self.node: Node | None = None
         """None until it has come up."""
+        self._client: LogClient | None = None
         self._callers: dict[asyncio.Future[Any], None] = {}
         self.dead: list[Process] = []
 
@@ -102,15 +125,28 @@ class SimulatedNode:
     def boot(self) -> None:
         if self.life:
             return
-        self._lives += 1
+        try:
+            self.log = self._log_process()
+        except Exception as error:
+            if not self.machine.excuses():
+                raise
+            self._refused(error)
+            return
         self.life = self._lives
         self._world.note("boot", self.name, self.life)
-        self.worker = Process(f"{self.name} node process {self.life}")
-        self.log = LogProcess(
+        self.worker = Process(f"{self.name} node process {self.life}", rate=self.clock.rate)
+        self._world.network.up(self.name)
+        self.log.wake()
+        self._world.loop.call_soon(self._start_worker, context=self.worker.context)
+
+    def _log_process(self) -> LogProcess:
+        self._lives += 1
+        return LogProcess(
             name=self.name,
             members=self._world.members,
-            directory=self._directory,
-            process=Process(f"{self.name} log process {self.life}"),
+            machine=self.machine,
+            bootstrap=not self.machine.wiped,
+            process=Process(f"{self.name} log process {self._lives}", rate=self.clock.rate),
             loop=self._world.loop,
             network=self._world.network,
             plan=self._world.plan,
@@ -119,12 +155,17 @@ class SimulatedNode:
             truth=self._world.truth,
             ended=self._log_ended,
         )
-        self._world.network.up(self.name)
-        self.log.wake()
-        self._world.loop.call_soon(self._start_worker, context=self.worker.context)
+
+    def _refused(self, error: Exception) -> None:
+        """It does not start, and says why. A disk that is full or broken may be good again; one that is damaged is
+        replaced."""
+        self._world.note("refused", self.name, type(error).__name__)
+        if self.machine.damaged:
+            self.machine.wipe()
+        self._world.loop.call_later(REFUSED_S, self.boot, context=WORLD)
 
     def _dice(self, what: str) -> random.Random:
-        return random.Random(f"{what} {self._world.seed} {self.name} {self.life}")
+        return random.Random(f"{what} {self._world.seed} {self.name} {self._lives}")
 
     def _start_worker(self) -> None:
         self._world.loop.create_task(self._work())
@@ -145,7 +186,7 @@ class SimulatedNode:
             self.dead.append(process)
         self.log.close()
         self._world.network.down(self.name)
-        self.log = self.node = None
+        self.log = self.node = self._client = None
         for caller in list(self._callers):
             if not caller.done():
                 caller.set_exception(NodeGone(definite=False))
@@ -165,26 +206,26 @@ class SimulatedNode:
     async def _work(self) -> None:
         """The node process, as node/serve.py."""
         assert self.log is not None
-        log = await LogClient.connect(self._directory, RaftConfig())
+        self._client = log = await LogClient.connect(self.machine.directory, RaftConfig())
         self.node = node = self._compose(log, self.log.reader)
         await node.runtime.run()
         self._world.loop.call_soon(self.crash, "left", context=WORLD)
 
     def _compose(self, log: LogClient, reader: StateReader) -> Node:
         plan, dice = self._world.plan, self._dice("targets")
-        http = ScriptedHttp(self.name, self._world.witness, dice, failing=plan.failing, die=self._die)
+        http = ScriptedHttp(self, self._world.witness, dice, failing=plan.failing)
         around = Surroundings(
             log=log,
             reader=reader,
             executors={"http": http, "noop": ScriptedNoop(self.name, self._world.witness)},
-            logs=RunLogs(self._directory / "logs", node=self.name),
+            logs=SimulatedRunLogs(self.machine, node=self.name),
             clock=self.clock,
             random=self._dice("node"),
         )
         identity = Identity(node=self.name, cluster_id="simulated", raft_addresses={}, tzdata="simulated")
         return compose(self._config(), around, identity, version="simulated")
 
-    def _die(self) -> None:
+    def die_by_target(self) -> None:
         """A target kills the node that called it."""
         if not self._world.healing:
             self.crash("killed by its target")
@@ -217,13 +258,70 @@ class SimulatedNode:
                 process.pauses = 0
                 self._world.loop.resume(process)
 
-    def doom(self, where: str) -> None:
+    def doom(self, where: Doom | None) -> None:
+        """None: at once."""
         if self.log is None:
             return
-        if where == NOW:
+        if where is None:
             self.crash()
         else:
             self.log.doom = where
+
+    def replace_disk(self) -> None:
+        """It is killed, and comes back with an empty disk under its own id, not being told that it is new."""
+        self.crash("killed, its disk is lost")
+        self.machine.wipe()
+
+    def damage_disk(self, how: str) -> None:
+        self.crash("killed, its disk is damaged")
+        self.machine.damage(how)
+
+    @property
+    def has_all(self) -> bool:
+        """Its disk holds what it once acknowledged, as far as it matters to an election."""
+        if self.machine.damaged or self.machine.is_to_be_lost:
+            return False
+        if not self.machine.wiped:
+            return True
+        return self.log is not None and MetaStore(self.log.disk).joined()
+
+    def repair(self) -> None:
+        """Nothing is wrong with it any more, and it runs."""
+        self.resume()
+        self.clock.repair()
+        self.machine.trouble = None
+        self.targets_slower, self.dies_at_target = 1.0, None
+        if self.log is not None:
+            self.log.doom = None
+            self.log.slow_s = 0.0
+        self.boot()
+
+    # --- its own moves -----------------------------------------------------------------------------------------------
+
+    @property
+    def starts(self) -> int:
+        """How often it was started."""
+        return self._lives
+
+    def hand_over(self) -> None:
+        """Give the leadership to another, as a node that leaves does."""
+        self._ask("transfer", lambda log: log.transfer_leadership())
+
+    def propose_again(self, command: bytes) -> None:
+        """Propose what somebody has proposed before."""
+        self._ask("echo", lambda log: log.propose(command, lane=Lane.WORK))
+
+    def _ask(self, what: str, question: Callable[[LogClient], Awaitable[object]]) -> None:
+        async def ask(log: LogClient) -> None:
+            with contextlib.suppress(LogError):
+                await question(log)
+                self._world.note(what, self.name)
+
+        if self._client is not None and self.life:
+            # In the context of the node process: a coroutine belongs to whom its task does.
+            client = self._client
+            start = lambda: self._world.loop.create_task(ask(client))  # noqa: E731
+            self._world.loop.call_soon(start, context=self.worker.context)
 
     # --- its clients -------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@ down what the first of them did."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, cast
@@ -13,6 +14,8 @@ from statemachine import commands as c
 from statemachine.codec import decode_command, decode_event, decode_reply
 from statemachine.machine import Machine
 
+REPORTS_KEPT = 200
+
 
 class TruthLog:
     """What all replicas must agree on. `tell` hears of each index once."""
@@ -20,6 +23,8 @@ class TruthLog:
     def __init__(self, now: Callable[[], float], tell: Callable[[bytes], None]) -> None:
         self.truth: list[Truth] = []
         self.parted: list[str] = []
+        self.reports: deque[bytes] = deque(maxlen=REPORTS_KEPT)
+        """The last commands that reported the end of an attempt."""
         self._now = now
         self._tell = tell
         self._facts: dict[int, bytes] = {}
@@ -44,8 +49,11 @@ class TruthLog:
         if name in self._names:
             return  # a repeat: answered as the first time, without effect
         self._names.add(name)
-        for command, reply in zip(proposal.commands, applied.replies, strict=True):
-            self.truth.extend(_of_command(index, self._now(), decode_command(command), decode_reply(reply)))
+        for content, reply in zip(proposal.commands, applied.replies, strict=True):
+            command = decode_command(content)
+            if isinstance(command, c.Finish):
+                self.reports.append(content)
+            self.truth.extend(_of_command(index, self._now(), command, decode_reply(reply)))
         for event in applied.events:
             self.truth.extend(_of_event(index, self._now(), event))
 

@@ -27,8 +27,10 @@ _process: ContextVar[Process | None] = ContextVar("process", default=None)
 class Process:
     """Something that can be killed and paused as a whole."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, rate: float = 1.0) -> None:
         self.name = name
+        self.rate = rate
+        """Seconds of its clock in a second: what it waits for comes sooner by that."""
         self.alive = True
         self.paused = False
         self.pauses = 0
@@ -209,6 +211,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> VirtualHandle:
         handle = VirtualHandle(callback, args, copy_context() if context is None else context)
+        if handle.process is not None:
+            when = self._now_s + (when - self._now_s) / handle.process.rate
         self._numbers += 1
         heapq.heappush(self._timers, (when, self._numbers, handle))
         return handle

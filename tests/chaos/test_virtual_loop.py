@@ -42,6 +42,20 @@ def test_time_moves_from_one_timer_to_the_next(loop: VirtualLoop) -> None:
     assert loop.time() == 3.5
 
 
+def test_timers_of_a_fast_clock_come_early(loop: VirtualLoop) -> None:
+    """Half a second early after a hundred; the time itself is everybody's."""
+    seen: list[float] = []
+
+    async def wait() -> None:
+        await asyncio.sleep(100.5)
+        seen.append(round(loop.time(), 3))
+
+    for rate in (1.0, 1.005):
+        start(loop, Process("p", rate=rate), wait())
+    loop.run_until(101.0)
+    assert seen == [100.0, 100.5]
+
+
 def test_what_is_due_at_once_runs_in_the_order_of_the_calls(loop: VirtualLoop) -> None:
     seen: list[int] = []
     for number in range(20):
