@@ -115,7 +115,7 @@ def main() -> int:
         peers=told["peers"],
         secret=told["secret"].encode(),
         bootstrap=True,
-        raft=RaftConfig(**told["raft"]),
+        raft=RaftConfig(**told.get("raft", {})),
         space=SpaceLimits(share=1e-12) if told.get("blind") else SpaceLimits(),
     )
     return run_log_process(settings, LedgerApplier, monotonic=time.monotonic)
