@@ -20,6 +20,10 @@ EPOCHS_MS = (
     1_835_395_170_000,  # 2028-02-28 23:59:30 UTC
 )
 
+CHUNK_BYTES = 128 * 1024
+SMALL_CHUNKS_DELAY_S = 0.002
+"""On slower links a copy in small chunks takes longer than a log of a few entries reaches back: none would ever end."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -62,11 +66,12 @@ class Plan:
         kinds_dice = random.Random(f"kinds {seed}")
         kinds = tuple(kind for kind in faults if kinds_dice.random() < 0.6) or faults
         dice = random.Random(f"plan {seed}")
+        epoch_ms, delay_s = dice.choice(EPOCHS_MS), dice.choice([0.0002, 0.002, 0.02, 0.08])
         return cls(
             nodes=nodes,
             steps=steps,
-            epoch_ms=dice.choice(EPOCHS_MS),
-            delay_s=dice.choice([0.0002, 0.002, 0.02, 0.08]),
+            epoch_ms=epoch_ms,
+            delay_s=delay_s,
             delay_tail_s=dice.choice([0.0, 0.01, 0.3]),
             commit_s=dice.choice([0.0005, 0.004, 0.02]),
             fault_every_s=dice.choice([0.5, 2.0, 4.0]),
@@ -80,7 +85,7 @@ class Plan:
             failing=dice.choice([0.0, 0.1, 0.5]),
             faults=kinds,
             log_keep_entries=dice.choice([10, 50, 1_000_000]),
-            snapshot_chunk_bytes=dice.choice([1024, 128 * 1024]),
+            snapshot_chunk_bytes=dice.choice([1024 if delay_s <= SMALL_CHUNKS_DELAY_S else CHUNK_BYTES, CHUNK_BYTES]),
             calm_s=HEAL_S if dice.random() < LONG_CALM else CALM_S,
             only=only,
         )
