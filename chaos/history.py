@@ -77,6 +77,8 @@ class Fired:
     runs_ms: Sequence[int]
     skips: Sequence[tuple[int, int, int, str]]
     """(from_ms, until_ms, count, reason)."""
+    at_s: float | None = None
+    """When the first replica applied it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

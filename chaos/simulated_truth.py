@@ -73,7 +73,9 @@ def _fact(proposal: Proposal | None, applied: Applied) -> bytes:
 
 def _of_command(index: int, at_s: float, command: c.Command, reply: c.AnyReply) -> Sequence[Truth]:
     if isinstance(command, c.Fire) and isinstance(reply, c.FireReply):
-        return [_fired(index, item) for item, code in zip(command.items, reply.codes, strict=False) if code == "ok"]
+        return [
+            _fired(index, at_s, item) for item, code in zip(command.items, reply.codes, strict=False) if code == "ok"
+        ]
     if isinstance(command, c.Finish):
         outcome = command.outcome.value
         return [Finished(index=index, run_id=command.run_id, token=command.token, outcome=outcome, code=reply.code)]
@@ -85,9 +87,10 @@ def _of_command(index: int, at_s: float, command: c.Command, reply: c.AnyReply) 
     return ()
 
 
-def _fired(index: int, item: c.FireItem) -> Fired:
+def _fired(index: int, at_s: float, item: c.FireItem) -> Fired:
     return Fired(
         index=index,
+        at_s=at_s,
         job_id=item.job_id,
         runs_ms=[run.due_ms for run in item.runs],
         skips=[(skip.from_ms, skip.until_ms, skip.count, skip.reason) for skip in item.skips],

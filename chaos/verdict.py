@@ -9,6 +9,7 @@ from typing import Literal
 
 from chaos.check_attempts import attempts_are_numbered, late_comers_are_excused, successes_were_seen
 from chaos.check_claims import effects_have_claims, tokens_rise
+from chaos.check_clocks import nothing_given_up_early, nothing_starts_early
 from chaos.check_ends import every_call_ends, every_request_ends, every_session_ends
 from chaos.check_healing import all_caught_up, backlog_drained, leader_soon, leader_stays
 from chaos.check_lateness import RECOVERED_S, lateness_of, rarely_late
@@ -100,6 +101,7 @@ CHECKS: tuple[Check, ...] = (
     Check(promise="I1", checker=one_run_a_tick, looked_at=_truths(Fired), noun="firings"),
     Check(promise="I1", checker=effects_have_claims, looked_at=_effects, noun="calls of targets"),
     Check(promise="I2", checker=every_tick_accounted, looked_at=_runs(), noun="runs and skips of all nodes"),
+    Check(promise="I2", checker=nothing_given_up_early, looked_at=_truths(Fired), noun="firings"),
     Check(promise="I3", checker=tokens_rise, looked_at=_truths(Claimed, Finished), noun="claims and results"),
     Check(promise="I3", checker=late_comers_are_excused, looked_at=_effects, noun="calls of targets"),
     Check(promise="I4", checker=nothing_rests, looked_at=_runs(), noun="runs and skips of all nodes"),
@@ -125,6 +127,7 @@ CHECKS: tuple[Check, ...] = (
         looked_at=lambda history: lateness_of(history, history.healed_s + RECOVERED_S).count,
         noun="starts after the recovery",
     ),
+    Check(promise="I11", checker=nothing_starts_early, looked_at=_effects, noun="calls of targets"),
     Check(promise="healing", checker=leader_soon, looked_at=lambda history: len(history.faults), noun="faults"),
     Check(promise="healing", checker=all_caught_up, looked_at=lambda history: len(history.faults), noun="faults"),
     Check(promise="healing", checker=backlog_drained, looked_at=_effects, noun="calls of targets"),

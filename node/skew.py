@@ -19,6 +19,8 @@ from statemachine.clock import median_ms
 TRUSTED_MS = 2_000
 """How far this node's wall clock may be from the cluster's to be followed. What is ever started too early, by a wrong
 clock, is early by this. More than the log's delays, which make the others' clocks look late."""
+NEAR_MS = 2 * TRUSTED_MS
+"""Clocks that are no further apart agree. If no majority does, what the cluster agreed on before decides."""
 HEARD_KEPT = 8
 """Renewals that are remembered of a node, some 12 s: of them the one that came the fastest tells its clock best."""
 DELAY_MAX_MS = 6_000
@@ -81,7 +83,7 @@ class ClockSkews:
         if not self._others_ms:
             return own_ms
         boot_ms = _milliseconds(self._clock.boottime())
-        offset_ms = median_ms([own_ms - boot_ms, *self._others_ms], self._agreed_ms)
+        offset_ms = median_ms([own_ms - boot_ms, *self._others_ms], self._agreed_ms, NEAR_MS)
         assert offset_ms is not None, "there are readings"
         cluster_ms = boot_ms + offset_ms
         return own_ms if abs(own_ms - cluster_ms) <= TRUSTED_MS else cluster_ms

@@ -24,14 +24,19 @@ def cluster_clock_ms(sessions: Collection[Session], last_ms: int | None) -> int 
     return clock_ms
 
 
-def median_ms(readings_ms: Collection[int], last_ms: int | None) -> int | None:
-    """The median; of two in the middle the one that is nearer to what was agreed before: if they are a year apart, that
-    one is right."""
+def median_ms(readings_ms: Collection[int], last_ms: int | None, near_ms: int = CLOCK_OFF_MS) -> int | None:
+    """The median, if a majority of the readings lies within `near_ms`. Else the reading that is nearest to what was
+    agreed before: of two that are a year apart that one is right; and of three, when one clock goes wrong just after
+    another came right and was not heard again, the median would be the less wrong of the two."""
     if not readings_ms:
         return last_ms
     ordered = sorted(readings_ms)
     low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    return low if last_ms is None or abs(low - last_ms) <= abs(high - last_ms) else high
+    if last_ms is None:
+        return low
+    others = len(ordered) // 2  # beside any one of them, these make a majority
+    agree = any(ordered[first + others] - ordered[first] <= near_ms for first in range(len(ordered) - others))
+    return min((low, high) if agree else ordered, key=lambda reading_ms: abs(reading_ms - last_ms))
 
 
 def is_off(wall_ms: int | None, clock_ms: int | None) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from chaos.check_claims import effects_have_claims, tokens_rise
+from chaos.check_clocks import nothing_given_up_early, nothing_starts_early
 from chaos.check_lateness import lateness_of, lateness_parts, rarely_late
 from chaos.check_state import (
     nothing_acknowledged_lost,
@@ -97,6 +98,15 @@ BAD: list[tuple[str, Checker, History, str]] = [
         replace(GOOD, states=[state(RUNS), state(RUNS, applied_index=10)]),
         "left behind",
     ),
+    (
+        "given up early",
+        nothing_given_up_early,
+        with_truth(
+            Fired(index=9, at_s=143.9, job_id=JOB, runs_ms=[], skips=[(EPOCH_MS, EPOCH_MS + 90_000, 46, "misfire")])
+        ),
+        "given up 6.1 s before it was overdue",
+    ),
+    ("early", nothing_starts_early, replace(with_truth(claimed(70)), effects=[effect(70, at_s=63.9)]), "6.1 s early"),
     ("late", rarely_late, replace(with_truth(claimed(70)), effects=[effect(70, at_s=72.5)]), "p99 of 1 starts"),
 ]
 

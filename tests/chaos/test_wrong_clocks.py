@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.check_clocks import nothing_given_up_early
 from chaos.check_state import replicas_agree
 from chaos.check_ticks import one_run_a_tick
 from chaos.history import Claimed, Fired, History
@@ -118,4 +119,6 @@ def test_without_its_guards_a_wrong_clock_skips_ticks(tmp_path: Path, monkeypatc
         monkeypatch.setattr(module, "is_off", lambda wall_ms, clock_ms: False, raising=False)
     monkeypatch.setattr("node.state_view.SnapshotView.clock_ms", lambda view: None)
     monkeypatch.setattr("statemachine.fire._is_ahead_of", lambda clock_ms, item: False)
-    assert skipped(play(tmp_path, monkeypatch, 3600.0, leader)) != []
+    history = play(tmp_path, monkeypatch, 3600.0, leader)
+    assert skipped(history) != []
+    assert list(nothing_given_up_early(history)) != []

@@ -122,6 +122,19 @@ def test_clocks_that_are_wrong_one_after_another_are_no_majority(clock: SetClock
     assert skews.time_ms() == clock.right_ms()
 
 
+@pytest.mark.parametrize(("before_ms", "jump_ms"), [(MINUTE, YEAR), (HOUR, 450_000), (-HOUR, -YEAR), (10_000, HOUR)])
+def test_a_clock_that_came_right_unheard_is_no_witness_for_the_next_wrong_one(
+    clock: SetClock, skews: ClockSkews, monkeypatch: pytest.MonkeyPatch, before_ms: int, jump_ms: int
+) -> None:
+    """n2 was wrong when it was heard last, and this node's clock is set before n2's next renewal: all three differ,
+    and the median, which counts without the guard, is one of the wrong ones."""
+    renew(skews, clock, n1=0, n2=before_ms, n3=0)
+    clock.off_ms = jump_ms
+    assert skews.time_ms() == clock.right_ms()
+    monkeypatch.setattr("node.skew.NEAR_MS", YEAR * 9)
+    assert skews.time_ms() == clock.right_ms() + min(before_ms, jump_ms, key=abs)
+
+
 def test_who_is_alone_or_was_never_heard_has_only_its_own_clock(clock: SetClock, skews: ClockSkews) -> None:
     clock.off_ms = YEAR
     assert skews.time_ms() == clock.wall_ms()

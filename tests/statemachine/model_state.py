@@ -46,7 +46,8 @@ class ModelState:
 
     @property
     def clock_ms(self) -> int:
-        """The median of the live sessions' clocks; of two, the one that is nearer to what it was before this proposal.
+        """The median of the live sessions' clocks; of two, and if no majority agrees, the one nearest to what it
+        was before this proposal.
         A node that comes back alone must renew twice before it is believed that much time has passed."""
         live = [session for session in self.sessions.values() if session.live]
         if not live:
@@ -55,6 +56,8 @@ class ModelState:
             far = abs(live[0].wall_ms - self.clock_before_ms) > 15 * SECOND
             return self.clock_before_ms if far else live[0].wall_ms
         walls = sorted(session.wall_ms for session in live)
+        if all(sum(0 <= other - wall <= 15 * SECOND for other in walls) * 2 <= len(walls) for wall in walls):
+            return min(walls, key=lambda wall_ms: abs(wall_ms - self.clock_before_ms))
         while len(walls) > 2:
             walls = walls[1:-1]
         return min(walls, key=lambda wall_ms: abs(wall_ms - self.clock_before_ms))

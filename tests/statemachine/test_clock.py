@@ -92,6 +92,16 @@ def test_the_median_of_an_even_number_is_the_one_nearer_to_what_was_agreed() -> 
     assert clock.median_ms([], 5) == 5
 
 
+def test_if_no_majority_agrees_what_was_agreed_decides() -> None:
+    """One clock came right and was not heard since, and another has gone wrong: the median of the three is wrong, as it
+    is when any distance counts as near."""
+    minute_ms = 60_000
+    readings_ms = [NOW_MS + minute_ms, NOW_MS + YEAR_MS, NOW_MS]
+    assert clock.median_ms(readings_ms, NOW_MS - 1500) == NOW_MS
+    assert clock.median_ms(readings_ms, NOW_MS - 1500, near_ms=2 * YEAR_MS) == NOW_MS + minute_ms
+    assert clock.median_ms([NOW_MS + YEAR_MS, NOW_MS + YEAR_MS, NOW_MS], NOW_MS) == NOW_MS + YEAR_MS
+
+
 def test_what_a_wrong_clock_reports_counts(three: Driver) -> None:
     claims = three.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce="x")).sent(RunClaimed)
     [(node, claim)] = claims

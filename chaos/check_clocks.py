@@ -1,0 +1,37 @@
+"""I2, I11: what a wrong clock must not do: give a tick up that was not overdue, or start a run before its time. Both
+are judged on the right clock, which the history has and no node does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chaos.history import Claimed, Fired, History, Violation
+from node.interface import Job, SkipReason
+
+BOUND_MS = 6_000
+"""Clocks that count as right are up to 3 s off, and a node follows its own up to 2 s from theirs; and room."""
+
+
+def nothing_given_up_early(history: History) -> Iterator[Violation]:
+    """I2: no tick is skipped as a misfire before it is overdue by its job's grace on a right clock, but for 6 s."""
+    jobs: dict[str, Job] = {job_id: job for state in history.states for job_id, job in state.jobs.items()}
+    for entry in history.truth:
+        if not isinstance(entry, Fired) or entry.at_s is None or entry.job_id not in jobs:
+            continue
+        grace_ms = round(jobs[entry.job_id].misfire_grace_s * 1000)
+        now_ms = history.wall_ms(entry.at_s)
+        for _, until_ms, _, reason in entry.skips:
+            early_ms = until_ms + grace_ms - now_ms
+            if reason.startswith(SkipReason.MISFIRE) and early_ms > BOUND_MS:
+                what = f"job {entry.job_id}: {until_ms} was given up {early_ms / 1000:.1f} s before it was overdue"
+                yield Violation(promise="I2", what=what)
+
+
+def nothing_starts_early(history: History) -> Iterator[Violation]:
+    """I11: no target is called more than 6 s before its run's release, on a right clock."""
+    claims = {(entry.run_id, entry.token): entry for entry in history.truth if isinstance(entry, Claimed)}
+    for effect in history.effects:
+        claim = claims.get((effect.run_id, effect.token))
+        early_ms = 0 if claim is None else claim.release_ms - history.wall_ms(effect.at_s)
+        if early_ms > BOUND_MS:
+            yield Violation(promise="I11", what=f"run {effect.run_id} was started {early_ms / 1000:.1f} s early")
