@@ -86,7 +86,8 @@ def sim(
     keep = page is not None or record is not None
     if keep and seeds > 1:
         raise click.UsageError("--report and --history are about one seed")
-    logging.disable(logging.NOTSET if verbose else logging.CRITICAL)
+    if not verbose:
+        _silence_nodes(click.get_current_context())
     campaign = Campaign(
         first_seed=seed,
         seeds=seeds,
@@ -109,6 +110,13 @@ def sim(
     report.conclude(clock.monotonic())
     if report.failed:
         raise SystemExit(1)
+
+
+def _silence_nodes(context: click.Context) -> None:
+    """What they log says nothing here, until the command ends: whoever called it in this process logs on."""
+    before = logging.root.manager.disable
+    context.call_on_close(lambda: logging.disable(before))
+    logging.disable(logging.CRITICAL)
 
 
 def _keep(verdict: SeedVerdict, page: Path | None, record: Path | None) -> None:

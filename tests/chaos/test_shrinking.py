@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import random
 from collections.abc import Iterator, Sequence
 
@@ -107,3 +108,10 @@ def test_the_command_line_says_what_a_failure_takes(failing: SeedVerdict) -> Non
     again = told.output.splitlines()[-2].split()[4:]
     assert CliRunner().invoke(sim, [*again, "--no-shrink"]).exit_code == 1
     assert CliRunner().invoke(sim, [*failing.replay.split()[3:], "--only", "none"]).exit_code == 0
+
+
+@pytest.mark.slow
+def test_whoever_calls_the_command_logs_on_afterwards(caplog: pytest.LogCaptureFixture) -> None:
+    assert CliRunner().invoke(sim, ["--steps", "0"]).exit_code == 0
+    logging.getLogger("node.somebody").warning("still heard")
+    assert [record.getMessage() for record in caplog.records] == ["still heard"]
