@@ -152,6 +152,7 @@ async def test_when_two_of_three_are_short_of_room_no_node_takes_clients(
     for node in ("n1", "n2"):
         disks[node].fill(leave_bytes=LOW_BYTES)
     await cluster.until(lambda: all(map(refuses, cluster.clients.values())))
+    await cluster.until(lambda: all(one.status.low_disks == ("n1", "n2") for one in cluster.clients.values()))
     with pytest.raises(DiskFull, match="n1, n2"):
         await cluster.clients["n3"].propose(b"a client's")
     for node, client in cluster.clients.items():
