@@ -27,8 +27,8 @@ chaos: $(STAMP) chaos-tools  ## simulated clusters and a real one under faults (
 	$(VENV)/bin/horae chaos sim --seeds 30 --nodes 5
 	$(VENV)/bin/horae chaos live --duration 4m
 
-chaos-short: $(STAMP) chaos-tools  ## the same in two minutes, for CI
-	$(VENV)/bin/horae chaos sim --seeds 200
+chaos-short: $(STAMP) chaos-tools  ## the same with few faults a seed, for CI
+	$(VENV)/bin/horae chaos sim --seeds 200 --steps 3
 	$(VENV)/bin/horae chaos live --duration 40s --nemesis $(SHORT_NEMESES)
 
 chaos-tools:  ## what live chaos needs; without root it kills and pauses only, and says so
