@@ -5,20 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chaos.history import Claimed, Fired, History, Violation
+from chaos.history import Claimed, Fired, History, SessionOpened, SessionOver, Violation
 from node.interface import Job, SkipReason
 
 BOUND_MS = 6_000
 """Clocks that count as right are up to 3 s off, and a node follows its own up to 2 s from theirs; and room."""
+AGREEING = 3
+"""So many sessions outvote the one clock that is far off."""
+AGREED_S = 3.0
+"""Two renewals: then everybody has heard it."""
 
 
 def nothing_given_up_early(history: History) -> Iterator[Violation]:
-    """I2: no tick is skipped as a misfire before it is overdue by its job's grace on a right clock, but for 6 s."""
+    """I2: no tick is skipped as a misfire before it is overdue by its job's grace on a right clock, but for 6 s. What
+    happens while wrong clocks may be the majority is excused (`outvoted`)."""
+    excused = outvoted(history)
     jobs: dict[str, Job] = {job_id: job for state in history.states for job_id, job in state.jobs.items()}
     for entry in history.truth:
         if not isinstance(entry, Fired) or entry.at_s is None or entry.job_id not in jobs:
             continue
         grace_ms = round(jobs[entry.job_id].misfire_grace_s * 1000)
+        if _within(entry.at_s, excused):
+            continue
         now_ms = history.wall_ms(entry.at_s)
         for _, until_ms, _, reason in entry.skips:
             early_ms = until_ms + grace_ms - now_ms
@@ -28,10 +36,34 @@ def nothing_given_up_early(history: History) -> Iterator[Violation]:
 
 
 def nothing_starts_early(history: History) -> Iterator[Violation]:
-    """I11: no target is called more than 6 s before its run's release, on a right clock."""
+    """I11: no target is called more than 6 s before its run's release, on a right clock; excused as above."""
+    excused = outvoted(history)
     claims = {(entry.run_id, entry.token): entry for entry in history.truth if isinstance(entry, Claimed)}
     for effect in history.effects:
         claim = claims.get((effect.run_id, effect.token))
         early_ms = 0 if claim is None else claim.release_ms - history.wall_ms(effect.at_s)
-        if early_ms > BOUND_MS:
+        if early_ms > BOUND_MS and not _within(effect.at_s, excused):
             yield Violation(promise="I11", what=f"run {effect.run_id} was started {early_ms / 1000:.1f} s early")
+
+
+def outvoted(history: History) -> list[tuple[float, float]]:
+    """When one wrong clock may decide (seconds from, until): from the moment that one node alone has a session, since
+    it has nobody to compare with, until a third is there again, since two that differ go by what was agreed before."""
+    times: list[tuple[float, float]] = []
+    live: dict[str, int] = {}
+    since_s: float | None = None
+    for entry in history.truth:
+        if isinstance(entry, SessionOpened):
+            live[entry.node] = entry.incarnation
+            if since_s is not None and len(live) >= AGREEING:
+                times.append((since_s, entry.at_s + AGREED_S))
+                since_s = None
+        elif isinstance(entry, SessionOver) and live.get(entry.node) == entry.incarnation:
+            del live[entry.node]
+            if since_s is None and len(live) == 1:
+                since_s = entry.at_s
+    return times if since_s is None else [*times, (since_s, history.end_s)]
+
+
+def _within(at_s: float, times: list[tuple[float, float]]) -> bool:
+    return any(from_s <= at_s <= until_s for from_s, until_s in times)

@@ -270,8 +270,13 @@ class Network:
         self._after(seconds, self._widen, links)
 
     def _widen(self, links: set[Link]) -> None:
+        """What still queues would come at the narrow pace, which no link does that is wide again: the connection is
+        given up with it."""
         for link in links:
             self._bytes_per_s.pop(link, None)
+        for connection in list(self.connections.values()):
+            if any(until_s > self._loop.time() for until_s in connection.busy_until_s.values()):
+                self._lose(connection)
 
     def _silence(self, links: set[Link]) -> None:
         """Nothing was heard on these links for long enough, if they are cut still."""

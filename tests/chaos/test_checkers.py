@@ -17,7 +17,7 @@ from chaos.check_state import (
     used_up_before_dead,
 )
 from chaos.check_ticks import every_tick_accounted, one_run_a_tick
-from chaos.history import Fault, Fired, History
+from chaos.history import Fault, Fired, History, SessionOpened, SessionOver
 from chaos.verdict import Checker, violations_of
 from node.interface import RunState
 from tests.chaos.histories import (
@@ -128,6 +128,21 @@ def test_what_is_excused_is_not_caught() -> None:
     assert list(nothing_rests(with_runs(run(90, RunState.CLAIMED)))) == []
     before_the_end = replace(GOOD, states=[state([*RUNS[:-1]])], end_s=19.0)
     assert list(every_tick_accounted(before_the_end)) == []
+
+
+def test_a_lone_wrong_clock_is_excused_until_three_nodes_have_sessions() -> None:
+    given_up = Fired(index=9, at_s=143.9, job_id=JOB, runs_ms=[], skips=[(EPOCH_MS, EPOCH_MS + 90_000, 46, "misfire")])
+    three = [SessionOpened(index=1, at_s=1.0, node=node, incarnation=1) for node in ("n1", "n2", "n3")]
+    two_gone = [SessionOver(index=5, at_s=140.0, node=node, incarnation=1) for node in ("n1", "n2")]
+    back = [SessionOpened(index=6, at_s=140.5, node=node, incarnation=2) for node in ("n1", "n2")]
+    for truth, excused in (
+        ([*three, given_up], False),
+        ([*three, *two_gone[:1], given_up], False),
+        ([*three, *two_gone, given_up], True),
+        ([*three, *two_gone, *back[:1], given_up], True),
+        ([*three, *two_gone, *back, given_up], False),
+    ):
+        assert (list(nothing_given_up_early(replace(GOOD, truth=truth, end_s=200.0))) == []) is excused, truth
 
 
 def test_lateness_is_that_of_first_attempts() -> None:

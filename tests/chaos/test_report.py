@@ -81,7 +81,7 @@ def test_it_says_where_it_comes_from_and_what_held() -> None:
         assert said in page.text
     assert "real processes" in page.text
     assert "I10 Reads are linearizable" in page.text
-    assert (len(page.of_class("chip")), len(page.of_class("kept"))) == (15, 13)
+    assert (len(page.of_class("chip")), len(page.of_class("kept"))) == (15, 14)
     assert "13 kept, 2 not exercised (I10, I11)" in page.text
 
 
