@@ -19,6 +19,7 @@ from bench.ports import PortBlock
 from chaos import live_sink
 from chaos.history import LeaderSeen, Sample
 from chaos.live_client import open_session
+from chaos.live_clock import forget_dead_clocks, libfaketime
 from chaos.live_disk import SmallDisk
 from chaos.live_network import BridgedNetwork, Cut
 from chaos.live_node import LiveNode, before_exec
@@ -35,15 +36,6 @@ POLL_EVERY_S = 0.1
 HTTP_PORT, RAFT_PORT, SINK_PORT = 8101, 7101, 8080
 SINK = "sink"
 SINK_STARTS_S = 15.0
-FAKETIME = tuple(
-    Path("/usr/lib") / place / "libfaketime.so.1"
-    for place in ("x86_64-linux-gnu/faketime", "aarch64-linux-gnu/faketime", "faketime")
-)
-
-
-def libfaketime() -> Path | None:
-    """The library that gives a process another wall clock; None if it is not installed."""
-    return next((path for path in FAKETIME if path.exists()), None)
 
 
 class LiveCluster:
@@ -111,6 +103,8 @@ class LiveCluster:
         await self._stack.aclose()
 
     async def _open(self) -> None:
+        if self._own_clocks:
+            self._stack.callback(forget_dead_clocks)
         places = await self._places()
         for name, place in places.items():
             if self._small_disks:

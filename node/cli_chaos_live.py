@@ -14,7 +14,7 @@ import click
 
 from bench.machine import commit_of_build
 from chaos.check_lateness import RECOVERED_S, lateness_of
-from chaos.live_cluster import libfaketime
+from chaos.live_clock import libfaketime
 from chaos.live_faults import KINDS, WITHOUT_NAMESPACES
 from chaos.live_network import NetworkFailed, missing_tools
 from chaos.live_run import LivePlan, LiveRun, LiveVerdict
