@@ -9,12 +9,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgpack
 
 from chaos.simulated_plan import Plan
-from chaos.virtual_loop import VirtualLoop
+from chaos.virtual_loop import VirtualHandle, VirtualLoop
 from raftlog.node import Message
 
 Link = tuple[str, str]
@@ -46,6 +46,15 @@ class Station(Protocol):
     def deliver(self, source: str, number: int, message: Message) -> None: ...
 
 
+class Queued(NamedTuple):
+    """A message on a narrow link. Once that is wide again, it arrives at `unhindered_s`, or at once."""
+
+    handle: VirtualHandle
+    arrival_s: float
+    unhindered_s: float
+    message: Message
+
+
 @dataclass(kw_only=True)
 class Connection:
     """Each end knows it by a number of its own; an end that has noticed its loss has None."""
@@ -63,6 +72,10 @@ class Connection:
     """What it carried last, and to whom."""
     busy_until_s: dict[str, float] = field(default_factory=dict)
     """When the last byte to each end has left."""
+    unhindered_s: dict[str, float] = field(default_factory=dict)
+    """When the last message to each end would arrive if no link had ever been narrow."""
+    queued: dict[str, deque[Queued]] = field(default_factory=dict)
+    """What waits, or waited, on a narrow link to each end."""
     alive: bool = True
     swallows: bool = False
     """What is under way does not arrive."""
@@ -145,11 +158,16 @@ class Network:
         if self._dice.random() < 0.02:
             delay_s += self._dice.uniform(0.0, self._plan.delay_tail_s)
         link = (connection.other(target), target)
-        delay_s += self._lag_s[link] + self._queued_s(connection, link, size)
-        arrival_s = max(self._loop.time() + delay_s, connection.arrival.get(target, 0.0))
-        connection.arrival[target] = arrival_s
+        now_s = self._loop.time()
+        delay_s += self._lag_s[link]
+        unhindered_s = max(now_s + delay_s, connection.unhindered_s.get(target, 0.0))
+        delay_s += self._queued_s(connection, link, size)
+        arrival_s = max(now_s + delay_s, connection.arrival.get(target, 0.0))
+        connection.unhindered_s[target], connection.arrival[target] = unhindered_s, arrival_s
         connection.recent.append((target, message))
-        self._loop.call_at(arrival_s, self._arrive, connection, target, message, context=WORLD)
+        handle = self._loop.call_at(arrival_s, self._arrive, connection, target, message, context=WORLD)
+        if link in self._bytes_per_s:
+            connection.queued.setdefault(target, deque()).append(Queued(handle, arrival_s, unhindered_s, message))
 
     def _queued_s(self, connection: Connection, link: Link, size: int) -> float:
         """How long it takes until the last byte is on its way."""
@@ -241,7 +259,7 @@ class Network:
         """All links are as good as on the first day."""
         self._cuts.clear()
         self._lag_s.clear()
-        self._bytes_per_s.clear()
+        self._widen(set(self._bytes_per_s))
         self._go_on()
 
     def _go_on(self) -> None:
@@ -270,13 +288,23 @@ class Network:
         self._after(seconds, self._widen, links)
 
     def _widen(self, links: set[Link]) -> None:
-        """What still queues would come at the narrow pace, which no link does that is wide again: the connection is
-        given up with it."""
         for link in links:
-            self._bytes_per_s.pop(link, None)
-        for connection in list(self.connections.values()):
-            if any(until_s > self._loop.time() for until_s in connection.busy_until_s.values()):
-                self._lose(connection)
+            if self._bytes_per_s.pop(link, None) is not None:
+                for connection in self._connections_of(link):
+                    self._hurry(connection, link[1])
+
+    def _connections_of(self, link: Link) -> list[Connection]:
+        return [one for one in self.connections.values() if set(one.ends) == set(link)]
+
+    def _hurry(self, connection: Connection, target: str) -> None:
+        """What waited for the narrow link goes on its way at once, in order."""
+        now_s = self._loop.time()
+        connection.busy_until_s.pop(target, None)
+        for handle, due_s, unhindered_s, message in connection.queued.pop(target, ()):
+            if due_s > now_s:
+                handle.cancel()
+                arrival_s = connection.arrival[target] = max(unhindered_s, now_s)
+                self._loop.call_at(arrival_s, self._arrive, connection, target, message, context=WORLD)
 
     def _silence(self, links: set[Link]) -> None:
         """Nothing was heard on these links for long enough, if they are cut still."""

@@ -19,6 +19,10 @@ from raftlog.outbox import Message, Outbox
 
 logger = logging.getLogger(__name__)
 
+STALLED_S = 3.0
+"""A follower whose answers say nothing new for so long is asked where it stands: it may have passed over chunks while
+it knew no leader. What it answers is behind all the chunks that were sent, so nothing is sent twice for being slow."""
+
 
 @dataclass(kw_only=True, slots=True)
 class Copy:
@@ -63,7 +67,12 @@ class Transfer:
     """Whether the follower has said, on this connection, where to go on."""
     acknowledged: int = 0
     """Chunks that are on its disk."""
+    moved_at: float = 0.0
+    """When that was last more than before."""
     sent: int = 0
+
+    def stalls(self, now: float) -> bool:
+        return self.is_ready and self.sent > self.acknowledged and now >= self.moved_at + STALLED_S
 
 
 class SnapshotSender:
@@ -143,15 +152,15 @@ class SnapshotSender:
             self._begin(peer, transfer, copy, message["chunk"])
         elif message["chunk"] > transfer.sent:
             raise MessageRefused(f"an answer of {peer} about chunks that were not sent")
-        else:
-            transfer.acknowledged = max(transfer.acknowledged, message["chunk"])
+        elif message["chunk"] > transfer.acknowledged:
+            transfer.acknowledged, transfer.moved_at = message["chunk"], self._clock()
         return None
 
-    @staticmethod
-    def _begin(peer: str, transfer: Transfer, copy: Copy, chunk: int) -> None:
+    def _begin(self, peer: str, transfer: Transfer, copy: Copy, chunk: int) -> None:
         if not copy.has(chunk):
             raise MessageRefused(f"an answer of {peer} about chunks that were not read")
         transfer.is_ready, transfer.acknowledged, transfer.sent = True, chunk, chunk
+        transfer.moved_at = self._clock()
 
     def _end_what_is_over(self, now: float, behind: Collection[str], first_index: int) -> None:
         for peer, transfer in list(self._transfers.items()):
@@ -181,6 +190,8 @@ class SnapshotSender:
         for peer, transfer in sorted(self._transfers.items(), key=lambda item: (item[1].sent, item[0])):
             if peer not in connected:
                 continue
+            if transfer.stalls(now):
+                transfer.is_ready = False
             if not transfer.is_ready and now >= transfer.offered_at + self._config.retry_s:
                 transfer.offered_at = now
                 offer = {"type": "snapshot_offer", "index": copy.state.index, "index_term": copy.index_term}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from statemachine.limits import ALONE_RENEWALS, CLOCK_OFF_MS
+from statemachine.limits import ALONE_RENEWALS, CLOCK_OFF_MS, LEFT_ALONE_RENEWALS
 from statemachine.records import Session
 
 
@@ -17,11 +17,17 @@ def cluster_clock_ms(sessions: Collection[Session], last_ms: int | None) -> int 
     """The clock by the last session of every node; `last_ms` is what it was before. None: nobody has said a time."""
     live = [session for session in sessions if session.live]
     clock_ms = median_ms([session.wall_ms for session in live], last_ms)
-    if len(live) == 1 < len(sessions) and live[0].renewal < ALONE_RENEWALS and is_off(clock_ms, last_ms):
-        # The cluster was down, and this node is the first one back. If it is the one whose clock is wrong, the others,
-        # who come up beside it, must be heard before it skips a tick.
+    if len(live) == 1 < len(sessions) and _must_wait(live[0]) and is_off(clock_ms, last_ms):
+        # The cluster was down, and this node is the first one back; or the others restart one after another. If it is
+        # the one whose clock is wrong, the others must be heard before it skips a tick.
         return last_ms
     return clock_ms
+
+
+def _must_wait(session: Session) -> bool:
+    """Whether the only open session does not speak for the cluster yet."""
+    always_was = session.alone == session.renewal
+    return session.alone < (ALONE_RENEWALS if always_was else LEFT_ALONE_RENEWALS)
 
 
 def median_ms(readings_ms: Collection[int], last_ms: int | None, near_ms: int = CLOCK_OFF_MS) -> int | None:

@@ -49,6 +49,8 @@ FIRE_AHEAD_MAX_MS = 90_000
 that, and CLOCK_OFF_MS."""
 ALONE_RENEWALS = 2
 """Renewals after which the one session that is open speaks for the cluster, if its clock says that much time passed."""
+LEFT_ALONE_RENEWALS = 20
+"""The same for a session that others have left alone: some 30 s, so that two nodes may restart beside a wrong clock."""
 FIRE_SKIPS_MAX = 64
 """Skip ranges of one item of a Fire."""
 MOVES_MAX = 1024

@@ -201,6 +201,8 @@ class Session(Record, frozen=True, kw_only=True):
     """Attempts that were under way on the node at that renewal."""
     suspect: bool = False
     """The leader has seen no renewal for a while: gets no further claims until it renews."""
+    alone: int = 0
+    """Renewals in a row that found no other session open."""
 
 
 class BucketOwner(Record, frozen=True, kw_only=True):

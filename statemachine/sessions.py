@@ -50,9 +50,11 @@ def renew_session(work: Work, command: RenewSession) -> Reply:
         return PlainReply(code="unknown_session")
     if command.renewal < seat.session.renewal:
         return PlainReply(code="renewed")
+    has_company = any(other is not seat and other.session.live for other in work.seats.values())
     seat.session = msgspec.structs.replace(
         seat.session,
         renewal=command.renewal,
+        alone=0 if has_company else seat.session.alone + command.renewal - seat.session.renewal,
         draining=command.draining,
         applied_index=command.applied_index,
         running=command.running,

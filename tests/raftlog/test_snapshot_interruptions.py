@@ -23,6 +23,7 @@ from raftlog_left_behind import (
 
 from raftlog.interface import Role
 from raftlog.snapshot_receiving import SnapshotReceiver
+from raftlog.snapshot_sending import STALLED_S, Transfer
 
 
 @pytest.fixture
@@ -188,3 +189,17 @@ def test_a_leader_is_told_that_its_copy_was_given_up(bench: Bench) -> None:
     receiver.work(receiver._receiving.index)
     until_installed(bench, seconds=5.0)
     assert all_equal(bench)
+
+
+def test_chunks_that_were_passed_over_cost_a_moment(bench: Bench, guard: Any) -> None:
+    """A follower that knows no leader does not listen to chunks, and none of them comes again by itself."""
+    guard.remove(Transfer, "stalls", lambda transfer, now: False)
+    left_behind(bench)
+    until_chunks_flow(bench, 20)
+    lost = bench.links["n1", "n3"]
+    kept = [message for message in lost if message["type"] != "snapshot_chunk"]
+    lost.clear()
+    lost.extend(kept)
+    with guard.verdict():
+        until_installed(bench, seconds=STALLED_S + 3.0)
+        assert bench.nodes["n1"].status.snapshots_sent == 1

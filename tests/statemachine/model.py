@@ -301,7 +301,9 @@ class Model(ModelState):
             return c.PlainReply(code="unknown_session")
         if command.renewal < session.renewal:
             return c.PlainReply(code="renewed")
-        fields = {"renewal": command.renewal, "wall_ms": command.now_ms, "draining": command.draining}
+        company = any(other.live for node, other in self.sessions.items() if node != command.node)
+        alone = 0 if company else session.alone + command.renewal - session.renewal
+        fields = {"alone": alone, "renewal": command.renewal, "wall_ms": command.now_ms, "draining": command.draining}
         fields["suspect"] = False
         self.sessions[command.node] = replace(session, **fields)
         self.renewed(command, command.renewal)

@@ -48,11 +48,13 @@ class ModelState:
     def clock_ms(self) -> int:
         """The median of the live sessions' clocks; of two, and if no majority agrees, the one nearest to what it
         was before this proposal.
-        A node that comes back alone must renew twice before it is believed that much time has passed."""
+        A node that comes back alone must renew twice before it is believed that much time has passed;
+        one that the others have left, twenty times."""
         live = [session for session in self.sessions.values() if session.live]
         if not live:
             return self.clock_before_ms
-        if len(live) == 1 and len(self.sessions) > 1 and live[0].renewal < 2:
+        needed = 2 if live[0].alone == live[0].renewal else 20
+        if len(live) == 1 and len(self.sessions) > 1 and live[0].alone < needed:
             far = abs(live[0].wall_ms - self.clock_before_ms) > 15 * SECOND
             return self.clock_before_ms if far else live[0].wall_ms
         walls = sorted(session.wall_ms for session in live)

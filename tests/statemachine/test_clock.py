@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from statemachine import clock, work
-from statemachine.commands import Finish, RenewSession, RunClaimed, RunNow, SuspectSession
+from statemachine.commands import ExpireSession, Finish, RenewSession, RunClaimed, RunNow, SuspectSession
 from statemachine.records import AttemptOutcome
 from tests.statemachine.driver import NOW_MS, Driver, fire, open_session, put_job, skipped, tick
 
@@ -130,3 +130,42 @@ def test_a_session_that_is_alone_and_always_was_is_believed_at_once(driver: Driv
     driver.open("n1")
     driver.apply(RenewSession(now_ms=WRONG_MS, node="n1", incarnation=1, renewal=1))
     assert driver.apply(put_job("A", now_ms=WRONG_MS, first_due_ms=WRONG_MS)).reply.code == "ok"
+
+
+def left_alone(driver: Driver) -> None:
+    """One after another the two nodes whose clocks are right go away; the wrong one was heard all the while."""
+    for renewal in range(1, 4):
+        driver.apply(RenewSession(now_ms=WRONG_MS, node="n3", incarnation=1, renewal=renewal), node="n3")
+    for node in ("n1", "n2"):
+        driver.apply(ExpireSession(now_ms=WRONG_MS, node=node, incarnation=1, renewal=0), node="n3")
+
+
+def test_a_wrong_clock_that_the_others_leave_alone_for_a_moment_does_no_harm_and_would_without_the_guard(
+    three: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_alone(three)
+    for renewal in (4, 5, 6):
+        three.apply(RenewSession(now_ms=WRONG_MS, node="n3", incarnation=1, renewal=renewal), node="n3")
+    assert not skips_ticks_to_come(three)
+    monkeypatch.setattr(clock, "LEFT_ALONE_RENEWALS", clock.ALONE_RENEWALS)
+    three.apply(RenewSession(now_ms=WRONG_MS, node="n3", incarnation=1, renewal=7), node="n3")
+    assert skips_ticks_to_come(three)
+
+
+def test_a_clock_that_was_left_alone_for_good_is_believed(three: Driver) -> None:
+    left_alone(three)
+    last = 3 + clock.LEFT_ALONE_RENEWALS
+    verdicts = []
+    for renewal in (last - 1, last):
+        three.apply(RenewSession(now_ms=WRONG_MS, node="n3", incarnation=1, renewal=renewal), node="n3")
+        verdicts.append(skips_ticks_to_come(three))
+    assert verdicts == [False, True]
+
+
+def test_whoever_comes_back_is_believed_rather_than_the_wrong_clock_that_was_alone(three: Driver) -> None:
+    left_alone(three)
+    three.apply(open_session("n1", 2, slots=3, ahead=3), node="n1")
+    assert not skips_ticks_to_come(three)
+    three.apply(RenewSession(now_ms=WRONG_MS, node="n3", incarnation=1, renewal=99), node="n3")
+    three.apply(ExpireSession(now_ms=WRONG_MS, node="n1", incarnation=2, renewal=0), node="n3")
+    assert not skips_ticks_to_come(three), "it counts from the moment when it was left alone again"
