@@ -12,6 +12,8 @@ BOUND_MS = 6_000
 """Clocks that count as right are up to 3 s off, and a node follows its own up to 2 s from theirs; and room."""
 AGREEING = 3
 """So many sessions outvote the one clock that is far off."""
+LEFT_ALONE_S = 25.0
+"""So long, at least, a node that others have left must have been alone before its clock is believed."""
 AGREED_S = 3.0
 """Two renewals: then everybody has heard it."""
 
@@ -47,21 +49,24 @@ def nothing_starts_early(history: History) -> Iterator[Violation]:
 
 
 def outvoted(history: History) -> list[tuple[float, float]]:
-    """When one wrong clock may decide (seconds from, until): from the moment that one node alone has a session, since
-    it has nobody to compare with, until a third is there again, since two that differ go by what was agreed before."""
+    """When one wrong clock may decide (seconds from, until): one node alone has a session, since it has nobody to
+    compare with: at once if nobody had one before, else after `LEFT_ALONE_S`. Until a third is there again, since two
+    that differ go by what was agreed before."""
     times: list[tuple[float, float]] = []
     live: dict[str, int] = {}
     since_s: float | None = None
     for entry in history.truth:
         if isinstance(entry, SessionOpened):
             live[entry.node] = entry.incarnation
-            if since_s is not None and len(live) >= AGREEING:
+            if len(live) == 1:
+                since_s = entry.at_s
+            elif since_s is not None and len(live) >= AGREEING:
                 times.append((since_s, entry.at_s + AGREED_S))
                 since_s = None
         elif isinstance(entry, SessionOver) and live.get(entry.node) == entry.incarnation:
             del live[entry.node]
             if since_s is None and len(live) == 1:
-                since_s = entry.at_s
+                since_s = entry.at_s + LEFT_ALONE_S
     return times if since_s is None else [*times, (since_s, history.end_s)]
 
 

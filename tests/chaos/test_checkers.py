@@ -106,7 +106,7 @@ BAD: list[tuple[str, Checker, History, str]] = [
         ),
         "given up 6.1 s before it was overdue",
     ),
-    ("early", nothing_starts_early, replace(with_truth(claimed(70)), effects=[effect(70, at_s=63.9)]), "6.1 s early"),
+    ("early", nothing_starts_early, replace(GOOD, truth=[claimed(70)], effects=[effect(70, at_s=63.9)]), "6.1 s early"),
     ("late", rarely_late, replace(with_truth(claimed(70)), effects=[effect(70, at_s=72.5)]), "p99 of 1 starts"),
 ]
 
@@ -132,17 +132,25 @@ def test_what_is_excused_is_not_caught() -> None:
 
 def test_a_lone_wrong_clock_is_excused_until_three_nodes_have_sessions() -> None:
     given_up = Fired(index=9, at_s=143.9, job_id=JOB, runs_ms=[], skips=[(EPOCH_MS, EPOCH_MS + 90_000, 46, "misfire")])
-    three = [SessionOpened(index=1, at_s=1.0, node=node, incarnation=1) for node in ("n1", "n2", "n3")]
-    two_gone = [SessionOver(index=5, at_s=140.0, node=node, incarnation=1) for node in ("n1", "n2")]
-    back = [SessionOpened(index=6, at_s=140.5, node=node, incarnation=2) for node in ("n1", "n2")]
+
+    def opened(at_s: float, *nodes: str) -> list[SessionOpened]:
+        return [SessionOpened(index=1, at_s=at_s, node=node, incarnation=1) for node in nodes]
+
+    def over(at_s: float, *nodes: str) -> list[SessionOver]:
+        return [SessionOver(index=5, at_s=at_s, node=node, incarnation=1) for node in nodes]
+
+    three = opened(1.0, "n1", "n2", "n3")
     for truth, excused in (
-        ([*three, given_up], False),
-        ([*three, *two_gone[:1], given_up], False),
-        ([*three, *two_gone, given_up], True),
-        ([*three, *two_gone, *back[:1], given_up], True),
-        ([*three, *two_gone, *back, given_up], False),
+        (three, False),
+        ([*three, *over(110.0, "n1")], False),
+        ([*three, *over(110.0, "n1", "n2")], True),
+        ([*three, *over(120.0, "n1", "n2")], False),
+        ([*three, *over(120.0, "n1", "n2", "n3"), *opened(121.0, "n3")], True),
+        ([*three, *over(110.0, "n1", "n2"), *opened(140.5, "n1")], True),
+        ([*three, *over(110.0, "n1", "n2"), *opened(140.5, "n1", "n2")], False),
     ):
-        assert (list(nothing_given_up_early(replace(GOOD, truth=truth, end_s=200.0))) == []) is excused, truth
+        history = replace(GOOD, truth=[*truth, given_up], end_s=200.0)
+        assert (list(nothing_given_up_early(history)) == []) is excused, truth
 
 
 def test_lateness_is_that_of_first_attempts() -> None:
