@@ -15,9 +15,11 @@ import ledger
 from raftlog.child import start_log_process
 from raftlog.client import LogClient
 from raftlog.config import RaftConfig
+from raftlog.errors import LogError
 from raftlog.interface import Role
 
 WAIT_S = 30.0
+ASK_EVERY_S = 1.0
 
 
 class LogCluster:
@@ -29,6 +31,7 @@ class LogCluster:
         self.raft = raft
         self.peers = {f"n{number}": f"127.0.0.1:{free_port()}" for number in range(1, size + 1)}
         self.clients: dict[str, LogClient] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
 
     def data_dir(self, node: str) -> Path:
         return self.root / node
@@ -36,6 +39,8 @@ class LogCluster:
     async def start(self, *nodes: str) -> None:
         started = await asyncio.gather(*(self._started(node) for node in nodes or self.peers))
         self.clients.update(zip(nodes or self.peers, started, strict=True))
+        for node in nodes or self.peers:
+            self._asking[node] = asyncio.create_task(ask_on(self.clients[node]))
 
     async def _started(self, node: str) -> LogClient:
         argv = ledger.argv(self.data_dir(node), node, self.peers, raft=self.raft)
@@ -44,6 +49,7 @@ class LogCluster:
     async def kill(self, node: str) -> None:
         """SIGKILL, and wait until it is gone."""
         client = self.clients.pop(node)
+        self._asking.pop(node).cancel()
         self.signal_to(client, signal.SIGKILL)
         await client.closed
         await client.close()
@@ -60,6 +66,8 @@ class LogCluster:
         os.kill(client.process_id, number)
 
     async def close(self) -> None:
+        for asking in self._asking.values():
+            asking.cancel()
         for client in self.clients.values():
             with contextlib.suppress(ProcessLookupError):
                 self.signal_to(client, signal.SIGCONT)
@@ -110,6 +118,15 @@ class LogCluster:
             return opened.commands()
         finally:
             opened.close()
+
+
+async def ask_on(client: LogClient) -> None:
+    """Ask for something each second until the client is closed, as a node process does: a leader whose own is silent
+    for three seconds hands over."""
+    while not client.closed.done():
+        with contextlib.suppress(LogError, TimeoutError):
+            await client.read_barrier()
+        await asyncio.wait([client.closed], timeout=ASK_EVERY_S)
 
 
 def free_port() -> int:
