@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from chaos.history import Effect, EffectEnd
-from executor.interface import Assignment, Outcome, OutcomeKind
+from executor.interface import Assignment, Outcome, OutcomeKind, OutputSink
 
 SUCCEEDED = Outcome(kind=OutcomeKind.SUCCEEDED, status=200)
 FAILED = Outcome(kind=OutcomeKind.FAILED, status=500)
-LONG = Outcome(kind=OutcomeKind.SUCCEEDED, status=200, output=b"more\n" * 60_000)
+LONG_OUTPUT = b"more\n" * 300_000
 """More than is kept of an attempt."""
 TIMED_OUT = Outcome(kind=OutcomeKind.TIMED_OUT, detail="no answer in time")
 
@@ -64,7 +64,7 @@ class ScriptedNoop:
         self._witness.ended(self._node, assignment, "succeeded")
         return SUCCEEDED
 
-    async def run(self, assignment: Assignment) -> Outcome:
+    async def run(self, assignment: Assignment, output: OutputSink) -> Outcome:
         return self.run_instantly(assignment)
 
     async def close(self) -> None:
@@ -96,19 +96,19 @@ class ScriptedHttp:
         self._dice = dice
         self._failing = failing
 
-    async def run(self, assignment: Assignment) -> Outcome:
+    async def run(self, assignment: Assignment, output: OutputSink) -> Outcome:
         await self._maybe_die(BEFORE_EFFECT)
         self._witness.called(self._node, assignment)
         how = "killed"
         try:
-            outcome = await self._act(assignment)
+            outcome = await self._act(assignment, output)
             how = outcome.kind.value
         finally:
             self._witness.ended(self._node, assignment, how)
         await self._maybe_die(BEFORE_REPORT)
         return outcome
 
-    async def _act(self, assignment: Assignment) -> Outcome:
+    async def _act(self, assignment: Assignment, output: OutputSink) -> Outcome:
         script = str(assignment.target["url"]).rpartition("/")[2]
         if script == "deadly" and self._dice.random() < DEADLY:
             self._caller.dies_at_target = AFTER_EFFECT
@@ -120,7 +120,9 @@ class ScriptedHttp:
         await self._maybe_die(AFTER_EFFECT)
         if self._dice.random() < self._odds(script):
             return FAILED
-        return LONG if script == "long" else SUCCEEDED
+        if script == "long":
+            output.write(LONG_OUTPUT)
+        return SUCCEEDED
 
     async def _maybe_die(self, edge: str) -> None:
         if self._caller.dies_at_target == edge:

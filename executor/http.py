@@ -1,4 +1,4 @@
-"""The http target: one request an attempt, its answer bounded, its end certain.
+"""The http target: one request an attempt, its answer bounded and handed on as it arrives, its end certain.
 
 One attempt sends at most one request: a repeat is the scheduler's decision, with a new attempt number. Nothing
 follows a redirect, keeps a cookie or reads a proxy from the environment: what is called is what the job says.
@@ -7,7 +7,7 @@ follows a redirect, keeps a cookie or reads a proxy from the environment: what i
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractResolver
 from executor.egress import guarded_socket
 from executor.http_call import HttpCall, build_call
 from executor.http_detail import describe_error, describe_status, retry_after_s
-from executor.interface import Assignment, Outcome, OutcomeKind
+from executor.interface import Assignment, Outcome, OutcomeKind, OutputSink
 from executor.text import one_line
 
 CONNECTIONS_MAX = 512
@@ -26,10 +26,8 @@ CONNECT_TIMEOUT_S = 10.0
 KEEPALIVE_S = 1.0
 """Idle connections serve a burst, then go: a server that closes an old one just as it is used would cost the run an
 attempt."""
-OUTPUT_BYTES_MAX = 64 * 1024
-"""Kept of an answer, as the attempt's log."""
-DRAIN_BYTES_MAX = 64 * 1024 * 1024
-"""Read of an answer; beyond it the connection is closed. In between it is read on and dropped: a target that writes its
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+"""Read of an answer; beyond it the connection is closed. That is far more than is kept of it: a target that writes its
 progress while it works must not be cut off by it."""
 RESOLVE_CACHE_S = 10
 
@@ -51,24 +49,15 @@ async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHand
 
 @dataclass(kw_only=True, slots=True)
 class _Answer:
-    """What has arrived so far: it outlives a timeout, so that the part of an answer that came is kept."""
+    """What is known so far: it outlives a timeout."""
 
     status: int | None = None
     failure: str | None = None
     """Why the status is not a success."""
     retry_after_s: float | None = None
-    output: bytearray = field(default_factory=bytearray)
-    truncated: bool = False
 
     def outcome(self, kind: OutcomeKind, detail: str | None) -> Outcome:
-        return Outcome(
-            kind=kind,
-            status=self.status,
-            detail=detail,
-            output=bytes(self.output),
-            output_truncated=self.truncated,
-            retry_after_s=self.retry_after_s,
-        )
+        return Outcome(kind=kind, status=self.status, detail=detail, retry_after_s=self.retry_after_s)
 
 
 class HttpExecutor:
@@ -80,23 +69,23 @@ class HttpExecutor:
         self._session: aiohttp.ClientSession | None = None
         self._places = asyncio.Semaphore(CONNECTIONS_MAX)
 
-    async def run(self, assignment: Assignment) -> Outcome:
+    async def run(self, assignment: Assignment, output: OutputSink) -> Outcome:
         try:
             call = build_call(assignment)
         except (ValueError, KeyError) as error:
             return Outcome(kind=OutcomeKind.FAILED, detail=one_line(f"the target is not valid: {error}"))
         async with self._places:
-            return await self._attempt(call, assignment.timeout_s)
+            return await self._attempt(call, assignment.timeout_s, output)
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
 
-    async def _attempt(self, call: HttpCall, timeout_s: float) -> Outcome:
+    async def _attempt(self, call: HttpCall, timeout_s: float, output: OutputSink) -> Outcome:
         answer = _Answer()
         try:
             async with asyncio.timeout(timeout_s) as limit:
-                await self._exchange(call, answer)
+                await self._exchange(call, answer, output)
         # The contract is to never raise on what a target does; a library's surprise is a failed attempt, not a dead
         # node.
         except Exception as error:
@@ -107,7 +96,7 @@ class HttpExecutor:
         kind = OutcomeKind.SUCCEEDED if answer.failure is None else OutcomeKind.FAILED
         return answer.outcome(kind, answer.failure)
 
-    async def _exchange(self, call: HttpCall, answer: _Answer) -> None:
+    async def _exchange(self, call: HttpCall, answer: _Answer, output: OutputSink) -> None:
         async with self._open_session().request(
             call.method,
             call.url,
@@ -120,7 +109,7 @@ class HttpExecutor:
             answer.status = response.status
             answer.failure = None if response.status in call.success else describe_status(response)
             answer.retry_after_s = retry_after_s(response.status, response.headers)
-            await _read_bounded(response, answer)
+            await _hand_on(response, output)
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -141,13 +130,12 @@ class HttpExecutor:
         return self._session
 
 
-async def _read_bounded(response: aiohttp.ClientResponse, answer: _Answer) -> None:
-    """Read the answer to its end, keeping OUTPUT_BYTES_MAX of it."""
+async def _hand_on(response: aiohttp.ClientResponse, output: OutputSink) -> None:
+    """Read the answer to its end, or to ANSWER_BYTES_MAX."""
     received = 0
     async for chunk in response.content.iter_any():
         received += len(chunk)
-        answer.output += chunk[: OUTPUT_BYTES_MAX - len(answer.output)]
-        answer.truncated = received > OUTPUT_BYTES_MAX
-        if received > DRAIN_BYTES_MAX:
+        output.write(chunk)
+        if received > ANSWER_BYTES_MAX:
             response.close()
             return

@@ -33,24 +33,32 @@ class Assignment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """How the attempt ended. `output` is the bounded response or output, kept as the attempt's log."""
+    """How the attempt ended."""
 
     kind: OutcomeKind
     status: int | None = None
     """HTTP status or exit code, when there was one."""
     detail: str | None = None
     """One line for a person; never a secret, never a traceback."""
-    output: bytes = b""
-    output_truncated: bool = False
     retry_after_s: float | None = None
+
+
+class OutputSink(Protocol):
+    """Where an attempt's output goes: an http target's answer, a process's stdout and stderr."""
+
+    def write(self, data: bytes) -> None:
+        """Take what has just come, in pieces of any size. Costs microseconds, never blocks and never raises. The sink
+        bounds what it keeps and counts what it cuts: an executor hands over all that it reads."""
+        ...
 
 
 class Executor(Protocol):
     """Runs attempts of one or more target kinds."""
 
-    async def run(self, assignment: Assignment) -> Outcome:
-        """Run one attempt to its end. Never raises on what a target does; a cancelled task kills the attempt at once
-        and re-raises CancelledError. The attempt is killed at `timeout_s` and ends timed_out."""
+    async def run(self, assignment: Assignment, output: OutputSink) -> Outcome:
+        """Run one attempt to its end, its output written to `output` as it comes. Never raises on what a target does;
+        a cancelled task kills the attempt at once and re-raises CancelledError. The attempt is killed at `timeout_s`
+        and ends timed_out."""
         ...
 
     async def close(self) -> None:
@@ -63,5 +71,5 @@ class InstantExecutor(Executor, Protocol):
     """An executor whose attempts need no waiting: the node may settle many of them in one go, without a task each."""
 
     def run_instantly(self, assignment: Assignment) -> Outcome:
-        """What `run` would answer, at once. Does no I/O and never raises."""
+        """What `run` would answer, at once. Does no I/O, has no output and never raises."""
         ...

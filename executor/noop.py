@@ -3,7 +3,7 @@ work."""
 
 from __future__ import annotations
 
-from executor.interface import Assignment, Outcome, OutcomeKind
+from executor.interface import Assignment, Outcome, OutcomeKind, OutputSink
 
 SUCCEEDED = Outcome(kind=OutcomeKind.SUCCEEDED)
 
@@ -14,7 +14,7 @@ class NoopExecutor:
     def run_instantly(self, assignment: Assignment) -> Outcome:
         return SUCCEEDED
 
-    async def run(self, assignment: Assignment) -> Outcome:
+    async def run(self, assignment: Assignment, output: OutputSink) -> Outcome:
         return SUCCEEDED
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from executor.interface import Executor, InstantExecutor, Outcome, OutcomeKind
+from node.attempt_output import AttemptOutput
 from node.backlog import Backlog
 from node.clock import Clock
 from node.timers import ClaimKey
@@ -39,7 +40,13 @@ class AttemptSink(Protocol):
         """An attempt has been running for a while."""
         ...
 
-    def ended(self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int) -> None:
+    def put_out(self, work: Work, output: AttemptOutput) -> int | None:
+        """All that an attempt put out, however it ended. Answers how many bytes of it are kept."""
+        ...
+
+    def ended(
+        self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int, log_bytes: int | None = None
+    ) -> None:
         """An attempt ended by itself (it was not killed)."""
         ...
 
@@ -152,16 +159,20 @@ class Attempts:
         self._unreported.append((self._clock.monotonic() + self._start_report_after_s, work.key))
 
     async def _run(self, work: Work, started_ms: int) -> None:
-        outcome = await self._outcome(work)
-        self._sink.ended(work, outcome, started_ms, self._clock.wall_ms())
+        output = AttemptOutput()
+        try:
+            outcome = await self._outcome(work, output)
+        finally:
+            log_bytes = self._sink.put_out(work, output)
+        self._sink.ended(work, outcome, started_ms, self._clock.wall_ms(), log_bytes)
 
-    async def _outcome(self, work: Work) -> Outcome:
+    async def _outcome(self, work: Work, output: AttemptOutput) -> Outcome:
         executor = self._executors.get(work.definition.kind)
         if executor is None:
             detail = f"this node cannot run targets of type {work.definition.kind}"
             return Outcome(kind=OutcomeKind.FAILED, detail=detail)
         try:
-            return await executor.run(work.assignment())
+            return await executor.run(work.assignment(), output)
         except Exception:
             logger.exception("run %s: the executor broke its promise not to raise", work.claim.run_id)
             return Outcome(kind=OutcomeKind.FAILED, detail="internal error of the executor; see the node's log")

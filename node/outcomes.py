@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from executor.interface import Outcome, OutcomeKind
+from node.attempt_output import AttemptOutput
 from node.retry import retry_at_ms
 from node.runlogs import RunLogs
 from node.work import Work
@@ -56,12 +57,12 @@ def finish_of(
     )
 
 
-def keep_output(logs: RunLogs, work: Work, outcome: Outcome) -> int | None:
+def keep_output(logs: RunLogs, work: Work, output: AttemptOutput) -> int | None:
     """Write the attempt's log; None when there is none. A full disk must not cost the run its result."""
-    if not outcome.output:
+    if not output.total_bytes:
         return None
     try:
-        return logs.write(work.claim.run_id, work.claim.attempt, outcome.output, truncated=outcome.output_truncated)
+        return logs.write(work.claim.run_id, work.claim.attempt, output.kept(), truncated=output.cut_bytes > 0)
     except OSError as error:
         logger.error("the log of run %s cannot be kept: %s", work.claim.run_id, error)
         return None

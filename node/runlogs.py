@@ -14,8 +14,6 @@ from pathlib import Path
 
 from node.interface import NotFound, RunLog
 
-OUTPUT_BYTES_MAX = 256 * 1024
-"""Kept of one attempt; executors bound what they hand over as well."""
 FOLDERS_PRUNED_MAX = 16
 """Outdated folders that one call removes."""
 FOLDER_DIGITS = 6
@@ -34,14 +32,13 @@ class RunLogs:
         self._first_kept = 0
 
     def write(self, run_id: str, attempt: int, output: bytes, *, truncated: bool) -> int:
-        """Keep an attempt's output; returns the bytes kept. Raises OSError when the disk refuses."""
-        kept = output[:OUTPUT_BYTES_MAX]
-        path = self._path(run_id, attempt, cut=truncated or len(kept) < len(output))
+        """Keep an attempt's output; returns its length. Raises OSError when the disk refuses."""
+        path = self._path(run_id, attempt, cut=truncated)
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(path.name + ".new")
-        fresh.write_bytes(kept)
+        fresh.write_bytes(output)
         fresh.replace(path)
-        return len(kept)
+        return len(output)
 
     def read(self, run_id: str, attempt: int) -> RunLog | None:
         """An attempt's log; None when it is not here: it was empty, is of another node, or was pruned. Raises NotFound

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from executor.interface import Executor, Outcome
+from node.attempt_output import AttemptOutput
 from node.attempts import Attempts
 from node.clock import Clock
 from node.config import NodeConfig
@@ -228,13 +229,18 @@ class Worker:
     def lasting(self, start: Start) -> None:
         self._reporter.report(start, self._on_answered)
 
-    def ended(self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int) -> None:
+    def put_out(self, work: Work, output: AttemptOutput) -> int | None:
+        return keep_output(self._logs, work, output)
+
+    def ended(
+        self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int, log_bytes: int | None = None
+    ) -> None:
         finish = finish_of(
             work,
             outcome,
             started_ms=started_ms,
             finished_ms=finished_ms,
-            log_bytes=keep_output(self._logs, work, outcome),
+            log_bytes=log_bytes,
             random=self._random,
         )
         self._reporter.report(finish, self._on_answered)

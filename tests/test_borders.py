@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import executor.http
 import executor.http_detail
 import httpapi.client
 import httpapi.guard
@@ -12,7 +11,6 @@ import httpapi.render
 import node.config
 import node.reads
 import node.retry
-import node.runlogs
 import node.work
 import node.writes
 import raftlog.disk
@@ -22,10 +20,6 @@ import statemachine.tables
 def test_a_client_waits_longer_than_a_node_takes() -> None:
     delete_s = node.writes.WRITE_TIMEOUT_S + node.reads.BARRIER_TIMEOUT_S + node.writes.EFFECTIVE_TIMEOUT_S
     assert delete_s < httpapi.client.TIMEOUT_S
-
-
-def test_a_node_keeps_all_that_an_executor_hands_over() -> None:
-    assert executor.http.OUTPUT_BYTES_MAX <= node.runlogs.OUTPUT_BYTES_MAX
 
 
 def test_no_target_is_believed_longer_than_the_executor_reads() -> None:

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from executor.http import HttpExecutor
-from executor.interface import Assignment, Outcome
+from executor.interface import Assignment, Outcome, OutputSink
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -69,12 +69,30 @@ class Recorder:
         return web.Response(text="done", headers={"Set-Cookie": "a=b"})
 
 
-async def outcome_of(http: HttpExecutor, response: web.Response, **fields: Any) -> Outcome:
+class Collected:
+    """An OutputSink that keeps all, and tells when something has come."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.came = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+        self.came.set()
+
+
+async def run(http: HttpExecutor, assignment: Assignment, output: OutputSink | None = None) -> Outcome:
+    return await http.run(assignment, output or Collected())
+
+
+async def outcome_of(
+    http: HttpExecutor, response: web.Response, output: OutputSink | None = None, **fields: Any
+) -> Outcome:
     async def handler(request: web.Request) -> web.StreamResponse:
         return response
 
     async with serving(handler) as url:
-        return await http.run(assignment(url, **fields))
+        return await run(http, assignment(url, **fields), output)
 
 
 class FakeResolver(AbstractResolver):

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from executor.http import HttpExecutor
 from executor.interface import Outcome, OutcomeKind
-from tests.executor.servers import Recorder, assignment, outcome_of, serving
+from tests.executor.servers import Collected, Recorder, assignment, outcome_of, run, serving
 
 # --- what is sent -----------------------------------------------------------------------------------------------------
 
@@ -16,7 +16,7 @@ from tests.executor.servers import Recorder, assignment, outcome_of, serving
 async def sent(http: HttpExecutor, **fields: Any) -> tuple[web.Request, bytes]:
     recorder = Recorder()
     async with serving(recorder.record) as url:
-        outcome = await http.run(assignment(f"{url}/hook?x=1", **fields))
+        outcome = await run(http, assignment(f"{url}/hook?x=1", **fields))
     assert outcome.kind == OutcomeKind.SUCCEEDED, outcome
     [request] = recorder.requests
     return request
@@ -61,7 +61,7 @@ async def test_a_get_with_args_tells_them(http: HttpExecutor) -> None:
 async def test_a_jobs_headers_cannot_override_ours(http: HttpExecutor, name: str) -> None:
     recorder = Recorder()
     async with serving(recorder.record) as url:
-        outcome = await http.run(assignment(url, headers={name: "forged"}))
+        outcome = await run(http, assignment(url, headers={name: "forged"}))
     assert outcome.kind == OutcomeKind.FAILED
     assert "cannot be overridden" in (outcome.detail or "")
     assert recorder.requests == []
@@ -70,7 +70,7 @@ async def test_a_jobs_headers_cannot_override_ours(http: HttpExecutor, name: str
 async def test_a_header_cannot_inject_another(http: HttpExecutor) -> None:
     recorder = Recorder()
     async with serving(recorder.record) as url:
-        outcome = await http.run(assignment(url, headers={"X": "a\r\nHorae-Fence-Token: 99"}))
+        outcome = await run(http, assignment(url, headers={"X": "a\r\nHorae-Fence-Token: 99"}))
     assert outcome.kind == OutcomeKind.FAILED
     assert recorder.requests == []
 
@@ -78,8 +78,8 @@ async def test_a_header_cannot_inject_another(http: HttpExecutor) -> None:
 async def test_no_cookie_is_kept_between_attempts(http: HttpExecutor) -> None:
     recorder = Recorder()
     async with serving(recorder.record) as url:
-        await http.run(assignment(url))
-        await http.run(assignment(url))
+        await run(http, assignment(url))
+        await run(http, assignment(url))
     assert [request.headers.get("Cookie") for request, _ in recorder.requests] == [None, None]
 
 
@@ -95,15 +95,17 @@ async def test_the_environments_proxy_is_not_used(http: HttpExecutor, monkeypatc
 
 
 async def test_a_success_keeps_the_answer_as_output(http: HttpExecutor) -> None:
-    outcome = await outcome_of(http, web.Response(status=201, text="made 3 rows"))
-    assert outcome == Outcome(kind=OutcomeKind.SUCCEEDED, status=201, output=b"made 3 rows")
+    output = Collected()
+    outcome = await outcome_of(http, web.Response(status=201, text="made 3 rows"), output)
+    assert outcome == Outcome(kind=OutcomeKind.SUCCEEDED, status=201)
+    assert output.data == b"made 3 rows"
 
 
 async def test_a_server_error_is_a_failure_with_its_answer_kept(http: HttpExecutor) -> None:
-    outcome = await outcome_of(http, web.Response(status=500, text="boom"))
-    assert outcome == Outcome(
-        kind=OutcomeKind.FAILED, status=500, detail="HTTP 500 Internal Server Error", output=b"boom"
-    )
+    output = Collected()
+    outcome = await outcome_of(http, web.Response(status=500, text="boom"), output)
+    assert outcome == Outcome(kind=OutcomeKind.FAILED, status=500, detail="HTTP 500 Internal Server Error")
+    assert output.data == b"boom"
 
 
 async def test_success_codes_decide(http: HttpExecutor) -> None:
@@ -140,4 +142,6 @@ async def test_a_packed_answer_is_not_asked_for(http: HttpExecutor) -> None:
         return response
 
     async with serving(handler) as url:
-        assert (await http.run(assignment(url))).output == b"x" * 5000
+        output = Collected()
+        await run(http, assignment(url), output)
+    assert output.data == b"x" * 5000

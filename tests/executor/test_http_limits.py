@@ -10,54 +10,50 @@ import pytest
 from aiohttp import web
 
 import executor.http
-from executor.http import OUTPUT_BYTES_MAX, HttpExecutor
+from executor.http import HttpExecutor
 from executor.interface import Outcome, OutcomeKind
-from tests.executor.servers import FakeResolver, answer_ok, assignment, outcome_of, serving, serving_raw
+from tests.executor.servers import Collected, FakeResolver, answer_ok, assignment, run, serving, serving_raw
+
+PIECE_BYTES = 64 * 1024
 
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_long_answer_is_kept_in_part_and_read_to_its_end(http: HttpExecutor) -> None:
-    ended = asyncio.Event()
+async def test_an_answer_is_handed_on_as_it_arrives(http: HttpExecutor) -> None:
+    output = Collected()
 
     async def handler(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
-        for _ in range(40):
-            await response.write(b"x" * OUTPUT_BYTES_MAX)
-        ended.set()
+        await response.write(b"first, ")
+        await asyncio.wait_for(output.came.wait(), 5)
+        assert output.data == b"first, "
+        await response.write(b"then the rest")
         return response
 
     async with serving(handler) as url:
-        outcome = await http.run(assignment(url))
-    assert outcome == Outcome(
-        kind=OutcomeKind.SUCCEEDED, status=200, output=b"x" * OUTPUT_BYTES_MAX, output_truncated=True
-    )
-    assert ended.is_set()
-
-
-async def test_an_answer_of_exactly_the_limit_is_whole(http: HttpExecutor) -> None:
-    outcome = await outcome_of(http, web.Response(body=b"x" * OUTPUT_BYTES_MAX))
-    assert (len(outcome.output), outcome.output_truncated) == (OUTPUT_BYTES_MAX, False)
+        outcome = await run(http, assignment(url), output)
+    assert outcome == Outcome(kind=OutcomeKind.SUCCEEDED, status=200)
+    assert output.data == b"first, then the rest"
 
 
 async def test_an_endless_answer_is_cut_off(http: HttpExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor.http, "DRAIN_BYTES_MAX", 4 * OUTPUT_BYTES_MAX)
+    monkeypatch.setattr(executor.http, "ANSWER_BYTES_MAX", 4 * PIECE_BYTES)
     broken = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         try:
             while True:
-                writer.write(b"x" * OUTPUT_BYTES_MAX)
+                writer.write(b"x" * PIECE_BYTES)
                 await writer.drain()
         except ConnectionError:
             broken.set()
 
     async with serving_raw(talk) as url:
-        outcome = await http.run(assignment(url))
+        outcome = await run(http, assignment(url))
         await asyncio.wait_for(broken.wait(), 5)
-    assert (outcome.kind, outcome.output_truncated) == (OutcomeKind.SUCCEEDED, True)
+    assert outcome.kind == OutcomeKind.SUCCEEDED
 
 
 async def test_no_answer_in_time_is_timed_out_and_the_connection_goes(http: HttpExecutor) -> None:
@@ -68,7 +64,7 @@ async def test_no_answer_in_time_is_timed_out_and_the_connection_goes(http: Http
         gone.set()
 
     async with serving_raw(talk) as url:
-        outcome = await http.run(assignment(url, timeout_s=0.05))
+        outcome = await run(http, assignment(url, timeout_s=0.05))
         await asyncio.wait_for(gone.wait(), 5)
     assert outcome == Outcome(kind=OutcomeKind.TIMED_OUT, detail="no answer within 0.05 s")
 
@@ -79,10 +75,11 @@ async def test_a_slow_body_is_timed_out_with_what_came_kept(http: HttpExecutor) 
         await reader.read()
 
     async with serving_raw(talk) as url:
-        outcome = await http.run(assignment(url, timeout_s=0.1))
-    assert outcome == Outcome(
-        kind=OutcomeKind.TIMED_OUT, status=200, detail="the answer was not complete within 0.1 s", output=b"half"
-    )
+        output = Collected()
+        outcome = await run(http, assignment(url, timeout_s=0.1), output)
+    detail = "the answer was not complete within 0.1 s"
+    assert outcome == Outcome(kind=OutcomeKind.TIMED_OUT, status=200, detail=detail)
+    assert output.data == b"half"
 
 
 async def test_waiting_for_a_place_is_not_counted_against_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +93,7 @@ async def test_waiting_for_a_place_is_not_counted_against_the_timeout(monkeypatc
 
     async with serving(handler) as url:
         stuck, quick = await asyncio.gather(
-            http.run(assignment(f"{url}/stuck", timeout_s=0.1)), http.run(assignment(f"{url}/quick", timeout_s=0.08))
+            run(http, assignment(f"{url}/stuck", timeout_s=0.1)), run(http, assignment(f"{url}/quick", timeout_s=0.08))
         )
         await http.close()
     assert (stuck.kind, quick.kind) == (OutcomeKind.TIMED_OUT, OutcomeKind.SUCCEEDED)
@@ -111,7 +108,7 @@ async def test_a_cancelled_attempt_is_killed_at_once(http: HttpExecutor) -> None
         gone.set()
 
     async with serving_raw(talk) as url:
-        attempt = asyncio.create_task(http.run(assignment(url)))
+        attempt = asyncio.create_task(run(http, assignment(url)))
         await asyncio.wait_for(arrived.wait(), 5)
         attempt.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -133,7 +130,7 @@ async def test_an_attempt_reaches_its_target_once_even_if_the_connection_breaks(
         connections += 1
 
     async with serving_raw(talk) as url:
-        outcome = await http.run(assignment(url, method=method))
+        outcome = await run(http, assignment(url, method=method))
     assert outcome == Outcome(kind=OutcomeKind.FAILED, detail="the connection was closed without an answer")
     assert connections == 1
 
@@ -141,7 +138,7 @@ async def test_an_attempt_reaches_its_target_once_even_if_the_connection_breaks(
 async def test_a_refused_connection_is_a_failure_in_one_line(http: HttpExecutor) -> None:
     async with serving(answer_ok) as url:
         port = url.rpartition(":")[2]
-    outcome = await http.run(assignment(f"{url}/?token=s3cret"))
+    outcome = await run(http, assignment(f"{url}/?token=s3cret"))
     assert outcome == Outcome(kind=OutcomeKind.FAILED, detail=f"cannot connect to 127.0.0.1:{port}: Connection refused")
 
 
@@ -157,13 +154,13 @@ async def test_a_broken_answer_is_a_failure(http: HttpExecutor, answer: bytes, d
         writer.write(answer)
 
     async with serving_raw(talk) as url:
-        outcome = await http.run(assignment(url))
+        outcome = await run(http, assignment(url))
     assert (outcome.kind, outcome.detail) == (OutcomeKind.FAILED, detail)
 
 
 async def test_an_unknown_host_is_a_failure_in_one_line() -> None:
     http = HttpExecutor(resolver=FakeResolver(socket.gaierror(-2, "Name or service not known")))
-    outcome = await http.run(assignment("http://nowhere.example/?token=s3cret"))
+    outcome = await run(http, assignment("http://nowhere.example/?token=s3cret"))
     await http.close()
     assert outcome == Outcome(
         kind=OutcomeKind.FAILED, detail="cannot resolve nowhere.example: Name or service not known"
@@ -179,7 +176,7 @@ def self_signed() -> ssl.SSLContext:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # asyncio's own transport of the handshake that we refuse
 async def test_an_untrusted_certificate_is_a_failure_in_one_line(http: HttpExecutor) -> None:
     async with serving(answer_ok, self_signed()) as url:
-        outcome = await http.run(assignment(url))
+        outcome = await run(http, assignment(url))
     port = url.rpartition(":")[2]
     assert outcome == Outcome(
         kind=OutcomeKind.FAILED,
@@ -189,13 +186,13 @@ async def test_an_untrusted_certificate_is_a_failure_in_one_line(http: HttpExecu
 
 async def test_a_job_may_waive_the_certificate(http: HttpExecutor) -> None:
     async with serving(answer_ok, self_signed()) as url:
-        outcome = await http.run(assignment(url, verify_tls=False))
+        outcome = await run(http, assignment(url, verify_tls=False))
     assert outcome.kind == OutcomeKind.SUCCEEDED
 
 
 async def test_tls_to_a_plain_server_is_a_failure_in_one_line(http: HttpExecutor) -> None:
     async with serving(answer_ok) as url:
-        outcome = await http.run(assignment(url.replace("http:", "https:")))
+        outcome = await run(http, assignment(url.replace("http:", "https:")))
     assert outcome.kind == OutcomeKind.FAILED
     assert (outcome.detail or "").startswith("the TLS handshake with 127.0.0.1:")
     assert "\n" not in (outcome.detail or "")
@@ -203,6 +200,6 @@ async def test_tls_to_a_plain_server_is_a_failure_in_one_line(http: HttpExecutor
 
 @pytest.mark.parametrize("target", [{"url": "no url"}, {"url": "http://x", "success_codes": "fine"}, {"url": 3}])
 async def test_a_target_that_was_never_valid_fails_and_does_not_raise(http: HttpExecutor, target: Any) -> None:
-    outcome = await http.run(assignment(**target))
+    outcome = await run(http, assignment(**target))
     assert outcome.kind == OutcomeKind.FAILED
     assert outcome.detail

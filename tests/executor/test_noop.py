@@ -5,6 +5,7 @@ import pytest
 from executor import build_executors
 from executor.interface import Assignment, InstantExecutor, OutcomeKind
 from executor.noop import NoopExecutor
+from tests.executor.servers import Collected
 
 NOOP = Assignment(
     run_id="r",
@@ -20,8 +21,8 @@ NOOP = Assignment(
 
 async def test_a_noop_succeeds_with_and_without_a_task() -> None:
     noop = NoopExecutor()
-    assert (await noop.run(NOOP)).kind == OutcomeKind.SUCCEEDED
-    assert noop.run_instantly(NOOP) == await noop.run(NOOP)
+    assert (await noop.run(NOOP, Collected())).kind == OutcomeKind.SUCCEEDED
+    assert noop.run_instantly(NOOP) == await noop.run(NOOP, Collected())
 
 
 async def test_there_is_an_executor_a_target_type_and_only_noop_is_instant() -> None:

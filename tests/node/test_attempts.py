@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from executor.interface import Assignment, Outcome, OutcomeKind
+from executor.interface import Assignment, Outcome, OutcomeKind, OutputSink
 from executor.noop import NoopExecutor
+from node.attempt_output import AttemptOutput
 from node.attempts import Attempts
 from node.work import Definition, Work, rfc3339
 from statemachine.commands import Start
@@ -25,6 +26,8 @@ class Told:
     began: list[str] = field(default_factory=list)
     lasted: list[Start] = field(default_factory=list)
     finished: list[tuple[str, OutcomeKind]] = field(default_factory=list)
+    outputs: list[tuple[str, bytes]] = field(default_factory=list)
+    log_bytes: list[int | None] = field(default_factory=list)
 
     def started(self, work: Work, started_ms: int) -> None:
         self.began.append(work.claim.run_id)
@@ -32,8 +35,15 @@ class Told:
     def lasting(self, start: Start) -> None:
         self.lasted.append(start)
 
-    def ended(self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int) -> None:
+    def put_out(self, work: Work, output: AttemptOutput) -> int | None:
+        self.outputs.append((work.claim.run_id, output.kept()))
+        return output.total_bytes or None
+
+    def ended(
+        self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int, log_bytes: int | None = None
+    ) -> None:
         self.finished.append((work.claim.run_id, outcome.kind))
+        self.log_bytes.append(log_bytes)
 
 
 @dataclass
@@ -43,7 +53,8 @@ class Gate:
     open: dict[str, asyncio.Event] = field(default_factory=dict)
     killed: list[str] = field(default_factory=list)
 
-    async def run(self, assignment: Assignment) -> Outcome:
+    async def run(self, assignment: Assignment, output: OutputSink) -> Outcome:
+        output.write(b"began\n")
         gate = self.open.setdefault(assignment.run_id, asyncio.Event())
         try:
             await gate.wait()
@@ -182,6 +193,7 @@ async def test_the_attempts_of_a_session_are_killed_without_a_report(bench: Benc
     await settle()
     assert bench.gate.killed == ["a"]
     assert bench.told.finished == []
+    assert bench.told.outputs == [("a", b"began\n")]
     assert len(bench.attempts) == 1
 
 
@@ -191,6 +203,16 @@ async def test_an_attempt_killed_before_its_first_step_leaves_no_trace(bench: Be
     bench.attempts.kill(1)
     await settle()
     assert len(bench.attempts) == 0
+
+
+async def test_what_an_attempt_put_out_is_kept_before_its_end_is_told(bench: Bench) -> None:
+    bench.attempts.take([work("a"), work("n", NoopTarget())])
+    bench.attempts.step()
+    await settle()
+    await bench.gate.let("a")
+    assert bench.told.finished == [("n", OutcomeKind.SUCCEEDED), ("a", OutcomeKind.SUCCEEDED)]
+    assert bench.told.outputs == [("a", b"began\n")]
+    assert bench.told.log_bytes == [None, 6]
 
 
 async def test_an_executor_that_raises_fails_the_attempt(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from node.interface import NotFound, RunLog
-from node.runlogs import FOLDER_SHIFT, FOLDERS_PRUNED_MAX, OUTPUT_BYTES_MAX, RunLogs
+from node.runlogs import FOLDER_SHIFT, FOLDERS_PRUNED_MAX, RunLogs
 
 RUN_ID = f"{1_796_004_000_000:012x}-01JDAAAAAAAAAAAAAAAAAAAAAA"
 
@@ -23,12 +23,6 @@ def test_what_was_written_is_read_back_an_attempt_at_a_time(logs: RunLogs) -> No
     assert logs.read(RUN_ID, 1) == RunLog(attempt=1, output=b"one", truncated=False)
     assert logs.read(RUN_ID, 2) is None
     assert logs.read(RUN_ID, 3) == RunLog(attempt=3, output=b"three", truncated=True)
-
-
-def test_output_beyond_the_limit_is_cut_and_says_so(logs: RunLogs) -> None:
-    assert logs.write(RUN_ID, 1, b"x" * (OUTPUT_BYTES_MAX + 1), truncated=False) == OUTPUT_BYTES_MAX
-    kept = logs.read(RUN_ID, 1)
-    assert kept is not None and kept.truncated
 
 
 def test_it_knows_which_logs_are_gone_because_they_are_old(logs: RunLogs) -> None:
