@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from statemachine.commands import Finish, PlainReply, Reply, Start, Withdraw
+from statemachine.commands import Complete, Detach, Finish, PlainReply, Reply, Start, Withdraw
 from statemachine.fire import SKIP_REASONS
 from statemachine.lifecycle import UNCLAIMED, allows, change, reason_word, skip
 from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX, TIME_MS_MAX
@@ -23,7 +23,7 @@ OK = PlainReply()
 
 def start(work: Work, command: Start) -> Reply:
     """Note that an attempt has started; a repeat changes nothing."""
-    run = _held_run(work, command, Move.START)
+    run = held_run(work, command, Move.START)
     if isinstance(run, Reply):
         return run
     if run.state is RunState.CLAIMED:
@@ -35,31 +35,40 @@ def finish(work: Work, command: Finish) -> Reply:
     """End an attempt: the run is final, or is tried again."""
     if command.outcome is AttemptOutcome.LOST:
         return PlainReply(code="malformed", detail="only the end of a session makes an attempt lost")
-    run = _held_run(work, command, Move.SUCCEED)
+    run = held_run(work, command, Move.SUCCEED)
     if isinstance(run, Reply):
         return run
-    fields: dict[str, Any] = {
-        "attempts": _attempts_with(run, _attempt_of(run, command)),
-        "started_ms": command.started_ms,
-        "finished_ms": command.finished_ms,
-        "log_bytes": command.log_bytes,
-    }
-    if command.outcome is AttemptOutcome.SUCCEEDED:
-        change(work, run, Move.SUCCEED, **fields)
-    elif command.outcome is AttemptOutcome.CANCELLED:
-        change(work, run, Move.CANCEL, reason=command.outcome.value, **fields)
-    elif run.attempt < run.attempts_max:
-        _retry(work, run, command, fields)
-    else:
-        change(work, run, Move.EXHAUST, reason=command.outcome.value, **fields)
+    end_attempt(
+        work,
+        run,
+        _attempt_of(run, command),
+        retry_at_ms=retry_at_ms(work, command),
+        started_ms=command.started_ms,
+        log_bytes=command.log_bytes,
+    )
     return OK
+
+
+def end_attempt(work: Work, run: Run, attempt: Attempt, *, retry_at_ms: int, **fields: Any) -> None:
+    """What becomes of a run whose attempt ended so: it is final, or is tried again."""
+    fields |= {"attempts": _attempts_with(run, attempt), "finished_ms": attempt.finished_ms}
+    if attempt.outcome is AttemptOutcome.SUCCEEDED:
+        change(work, run, Move.SUCCEED, **fields)
+    elif attempt.outcome is AttemptOutcome.CANCELLED:
+        change(work, run, Move.CANCEL, reason=attempt.outcome.value, **fields)
+    elif run.attempt < run.attempts_max:
+        work.count("attempts_retried")
+        change(work, run, Move.RETRY, retry_at_ms=retry_at_ms, **fields)
+        tell_owner(work, run.job_id, retry_at_ms)
+    else:
+        change(work, run, Move.EXHAUST, reason=attempt.outcome.value, **fields)
 
 
 def withdraw(work: Work, command: Withdraw) -> Reply:
     """Take back a claim that its holder has not started."""
     if command.reason is not None and reason_word(command.reason) not in SKIP_REASONS:
         return PlainReply(code="malformed", detail="a reason begins with the name of a skip reason")
-    run = _held_run(work, command, Move.WITHDRAW)
+    run = held_run(work, command, Move.WITHDRAW)
     if isinstance(run, Reply):
         return run
     if command.reason is None:
@@ -85,7 +94,7 @@ def lose(work: Work, run: Run) -> None:
         change(work, run, Move.EXHAUST, reason="lost", attempts=attempts, finished_ms=work.now_ms)
 
 
-def _held_run(work: Work, command: Start | Finish | Withdraw, move: Move) -> Run | Reply:
+def held_run(work: Work, command: Start | Finish | Withdraw | Detach, move: Move) -> Run | Reply:
     """The run, if the command's token is that of its current claim and its state allows the move; else the refusal."""
     run = work.run(command.run_id)
     if run is None:
@@ -105,14 +114,13 @@ def _is_claim_lapsed(run: Run) -> bool:
     return run.state is RunState.DEAD and run.attempts[-1].outcome is AttemptOutcome.LOST
 
 
-def _retry(work: Work, run: Run, command: Finish, fields: dict[str, Any]) -> None:
+def retry_at_ms(work: Work, command: Finish | Complete) -> int:
+    """When a failed attempt is to be followed by the next, as its reporter proposes."""
     at_ms = command.now_ms if command.retry_at_ms is None else command.retry_at_ms
     if work.is_off(command.now_ms):
         # By the delay: an instant of that clock may be years away, or past.
         at_ms = min(work.now_ms + max(at_ms - command.now_ms, 0), TIME_MS_MAX)
-    work.count("attempts_retried")
-    change(work, run, Move.RETRY, retry_at_ms=at_ms, **fields)
-    tell_owner(work, run.job_id, at_ms)
+    return at_ms
 
 
 def _attempts_with(run: Run, attempt: Attempt) -> tuple[Attempt, ...]:

@@ -12,46 +12,29 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from statemachine.limits import (
-    ADDRESS_LENGTH_MAX,
-    ARGS_BYTES_MAX,
-    DETAIL_LENGTH_MAX,
-    DIGEST_BYTES_MAX,
-    IDEMPOTENCY_KEY_LENGTH_MAX,
-    INT_MAX,
-    JOB_ID_LENGTH_MAX,
-    MOVES_MAX,
-    NODE_LENGTH_MAX,
-    RUN_ID_LENGTH_MAX,
-    SLOTS_MAX,
-    TIME_MS_MAX,
-    WORD_LENGTH_MAX,
+from statemachine.command_types import (
+    Address,
+    Count,
+    JobId,
+    NodeId,
+    Reason,
+    RunId,
+    Slots,
+    TimeMs,
+    Word,
 )
+from statemachine.command_types import Command as Command  # it is one of these, wherever it is defined
+from statemachine.completion_commands import Complete as Complete
+from statemachine.completion_commands import Detach as Detach
+from statemachine.completion_commands import Heartbeat as Heartbeat
+from statemachine.limits import ARGS_BYTES_MAX, DIGEST_BYTES_MAX, IDEMPOTENCY_KEY_LENGTH_MAX, INT_MAX, MOVES_MAX
 from statemachine.records import AttemptOutcome, Job
-
-TimeMs = Annotated[int, Meta(ge=0, le=TIME_MS_MAX)]
-Count = Annotated[int, Meta(ge=0, le=INT_MAX)]
-Slots = Annotated[int, Meta(ge=0, le=SLOTS_MAX)]
-JobId = Annotated[str, Meta(min_length=1, max_length=JOB_ID_LENGTH_MAX)]
-RunId = Annotated[str, Meta(min_length=1, max_length=RUN_ID_LENGTH_MAX)]
-NodeId = Annotated[str, Meta(min_length=1, max_length=NODE_LENGTH_MAX, pattern=r"\A[0-9A-Za-z._-]+\Z")]
-Address = Annotated[str, Meta(max_length=ADDRESS_LENGTH_MAX)]
-Word = Annotated[str, Meta(max_length=WORD_LENGTH_MAX)]
-Reason = Annotated[str, Meta(max_length=DETAIL_LENGTH_MAX)]
 
 FIRE_ITEMS_MAX = 512
 FIRE_RUNS_MAX = 64
 """Runs that one item of a Fire may create."""
 REAP_SLICE_MAX = 1000
 """Claims that one ExpireSession gives back; the reply says whether more remain."""
-
-
-class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True):
-    """Base of the commands: `now_ms` is the proposer's wall clock.
-
-    Unknown fields are refused, at every depth: an older replica must not apply half of what a newer one meant."""
-
-    now_ms: TimeMs
 
 
 class PutJob(Command, frozen=True, kw_only=True, tag="put_job"):
@@ -231,6 +214,9 @@ AnyCommand = (
     | Start
     | Finish
     | Withdraw
+    | Detach
+    | Heartbeat
+    | Complete
     | OpenSession
     | RenewSession
     | SuspectSession
@@ -264,6 +250,12 @@ class RunReply(Reply, frozen=True, kw_only=True, tag="run"):
     run_id: str | None = None
 
 
+class LeaseReply(Reply, frozen=True, kw_only=True, tag="lease"):
+    """Until when the target may go unheard (None: the node that called it has not let go of the run yet)."""
+
+    until_ms: int | None = None
+
+
 class FireReply(Reply, frozen=True, kw_only=True, tag="fire"):
     """codes: one an item: ok | not_due (compare-and-set failed) | stale_epoch | stale_version | clock_off |
     malformed."""
@@ -279,7 +271,7 @@ class AssignReply(Reply, frozen=True, kw_only=True, tag="assign"):
     codes: tuple[str, ...] = ()
 
 
-AnyReply = PlainReply | JobReply | RunReply | FireReply | SessionReply | AssignReply
+AnyReply = PlainReply | JobReply | RunReply | LeaseReply | FireReply | SessionReply | AssignReply
 
 REFUSALS = {
     "malformed": "the command's bytes do not decode, or break a named limit",
@@ -298,6 +290,7 @@ REFUSALS = {
     "stale_proposal": "the proposer has acknowledged this result before; it is no longer kept",
     "renewed": "a newer renewal was applied",
     "fenced": "the fencing token is not the run's current one",
+    "leased": "the lease of the run's target has not lapsed",
     "illegal_state": "the run's state does not allow this move",
 }
 

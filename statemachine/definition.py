@@ -65,6 +65,7 @@ def _is_target(job: Job) -> bool:
         and _is_short((target.method, target.success_codes), WORD_LENGTH_MAX)
         and _is_map(target.headers, HEADERS_MAX, HEADER_LENGTH_MAX)
         and len(target.body or "") <= ARGS_BYTES_MAX
+        and (target.heartbeat_s is None or 0 < target.heartbeat_s <= DURATION_S_MAX)
     )
 
 

@@ -1,12 +1,13 @@
 """How a run comes to be and changes: the only place that writes one.
 
 A run that is not final stands in exactly one place (`waiting`, `claims` or `timers`), which is where the next mover
-finds it. Entering and leaving a state moves it between those places, so no caller can forget.
+finds it: a running one among the claims, or among the timers once its target has taken it over. Entering and leaving a
+state moves it between those places, so no caller can forget.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,6 +25,12 @@ UNCLAIMED: dict[str, Any] = {
     "started_ms": None,
 }
 """The fields of a run that nobody holds any more: its next claim sets them anew."""
+_TIMERS: dict[RunState, Literal["release", "retry", "lease"]] = {
+    RunState.SCHEDULED: "release",
+    RunState.RETRYING: "retry",
+    RunState.RUNNING: "lease",
+}
+"""What the timer of a run in each of these states is for."""
 
 
 def create(work: Work, run: Run) -> Run:
@@ -43,8 +50,10 @@ def change(work: Work, run: Run, move: Move, **fields: Any) -> Run:
     """Move a run on, setting fields. Its state must allow the move."""
     state = TRANSITIONS.get((run.state, move))
     assert state is not None, f"a {run.state} run does not {move}"
+    if run.lease is not None and state is not RunState.RUNNING:
+        fields["lease"] = None
     new = msgspec.structs.replace(run, state=state, **fields)
-    if not (_is_held(state) and _is_held(run.state)):
+    if not (_is_held(new) and _is_held(run)):
         _leave(work, run)
         _enter(work, new)
     work.put_run(new)
@@ -80,14 +89,16 @@ def active_key(run: Run) -> bytes:
 
 
 def timer_ms(run: Run) -> int:
-    """When a scheduled or retrying run is to be released."""
+    """When a scheduled or retrying run is to be released, or a detached one lapses."""
+    if run.lease is not None:
+        return run.lease.until_ms
     at_ms = run.release_ms if run.state is RunState.SCHEDULED else run.retry_at_ms
     assert at_ms is not None
     return at_ms
 
 
 def timer_key(run: Run) -> bytes:
-    """Where a scheduled or retrying run stands in `timers`."""
+    """Where a scheduled, retrying or detached run stands in `timers`."""
     return due_key(timer_ms(run), bucket_of(run.job_id), run.run_id)
 
 
@@ -100,12 +111,11 @@ def _enter(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
         work.waiting.add(waiting_key(run.priority, run.team, run.release_ms, run.run_id))
-    elif _is_held(state):
+    elif _is_held(run):
         work.transaction.put(claim_key(run), U64.pack(run.token), db=work.tables.claims)
         _hold(work, run, 1)
-    elif _has_timer(state):
-        kind = "release" if state is RunState.SCHEDULED else "retry"
-        entry = TimerEntry(token=run.token, kind=kind)  # type: ignore[arg-type]
+    elif _has_timer(run):
+        entry = TimerEntry(token=run.token, kind=_TIMERS[state])
         work.transaction.put(timer_key(run), encode(entry), db=work.tables.timers)
     else:
         _end(work, run)
@@ -115,13 +125,13 @@ def _leave(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
         work.waiting.remove(waiting_key(run.priority, run.team, run.release_ms, run.run_id))
-    elif _is_held(state):
+    elif _is_held(run):
         found = work.transaction.delete(claim_key(run), db=work.tables.claims)
         assert found, "a held run must stand in claims"
         _hold(work, run, -1)
-    elif _has_timer(state):
+    elif _has_timer(run):
         found = work.transaction.delete(timer_key(run), db=work.tables.timers)
-        assert found, "a scheduled or retrying run must have its timer"
+        assert found, "a scheduled, retrying or detached run must have its timer"
 
 
 def _hold(work: Work, run: Run, change: int) -> None:
@@ -139,10 +149,11 @@ def _end(work: Work, run: Run) -> None:
         work.count(f"runs_{run.state.value}")
 
 
-def _is_held(state: RunState) -> bool:
+def _is_held(run: Run) -> bool:
+    """Whether a session holds it; a detached run is held by nobody."""
     # Identity, not membership: hashing a member of an enum is a call into Python, and every run comes along here.
-    return state is RunState.CLAIMED or state is RunState.RUNNING
+    return run.state is RunState.CLAIMED or (run.state is RunState.RUNNING and run.lease is None)
 
 
-def _has_timer(state: RunState) -> bool:
-    return state is RunState.SCHEDULED or state is RunState.RETRYING
+def _has_timer(run: Run) -> bool:
+    return run.state is RunState.SCHEDULED or run.state is RunState.RETRYING or run.lease is not None

@@ -14,6 +14,7 @@ from statemachine import commands as c
 from statemachine.attempts import finish, start, withdraw
 from statemachine.buckets import assign_buckets
 from statemachine.codec import Undecodable, decode_command, encode_reply
+from statemachine.completion import complete, detach, heartbeat
 from statemachine.copying import StateCopy, clear_tables, write_chunk
 from statemachine.dedupe import Proposal, keep_result, kept_result, last_incarnation, refusal_of
 from statemachine.fire import fire
@@ -34,6 +35,9 @@ _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.Start: start,
     c.Finish: finish,
     c.Withdraw: withdraw,
+    c.Detach: detach,
+    c.Heartbeat: heartbeat,
+    c.Complete: complete,
     c.OpenSession: open_session,
     c.RenewSession: renew_session,
     c.SuspectSession: suspect_session,

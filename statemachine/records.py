@@ -31,6 +31,9 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True, tag="http", tag_fiel
     body: str | None = None
     success_codes: str = "2xx"
     verify_tls: bool = True
+    heartbeat_s: float | None = None
+    """Of an attempt that the target completes later: how long it may go without a heartbeat. None: only `timeout_s`
+    ends it."""
 
 
 class NoopTarget(msgspec.Struct, frozen=True, kw_only=True, tag="noop", tag_field="type", forbid_unknown_fields=True):
@@ -128,6 +131,23 @@ class Attempt(Record, frozen=True, kw_only=True):
     detail: str | None = None
     started_ms: int | None = None
     finished_ms: int | None = None
+    token: int | None = None
+    """The token with which its target completed it: a repeat of that is known by it."""
+
+
+class Lease(Record, frozen=True, kw_only=True):
+    """Of an attempt that its target took over and completes itself: no session holds it, this lease does."""
+
+    until_ms: int
+    """On the cluster's clock: then the attempt ends timed_out, unless a heartbeat came first."""
+    ends_ms: int
+    """The end of the attempt's timeout, beyond which no heartbeat extends the lease."""
+    heartbeat_ms: int
+    """How far a heartbeat extends it."""
+    backoff_ms: int
+    """The wait before the next attempt, should the lease lapse: jitter is the proposer's to draw."""
+    progress: str | None = None
+    """What the last heartbeat said."""
 
 
 class Run(Record, frozen=True, kw_only=True):
@@ -170,6 +190,8 @@ class Run(Record, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...] = ()
     exclusive: bool = False
     """It was released under an overlap policy, so it stands in `active_by_job` until it is final."""
+    lease: Lease | None = None
+    """Set while a running attempt is its target's to complete: then no session holds the run."""
 
 
 class Session(Record, frozen=True, kw_only=True):
@@ -220,10 +242,11 @@ class DueEntry(Record, frozen=True, kw_only=True):
 
 
 class TimerEntry(Record, frozen=True, kw_only=True):
-    """The value at `timers` key (at_ms, bucket, run_id): a run that its bucket's owner must Release then."""
+    """The value at `timers` key (at_ms, bucket, run_id): a run that its bucket's owner must Release then.
+    Of kind `lease`: whose target has to have been heard by then."""
 
     token: int
-    kind: Literal["release", "retry"]
+    kind: Literal["release", "retry", "lease"]
 
 
 class Counters(Record, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from statemachine.commands import PlainReply, Release, Reply, RunNow, RunReply
+from statemachine.completion import lapse
 from statemachine.idempotency import entry_of, remember
 from statemachine.keys import (
     NONCE_PATTERN,
@@ -27,12 +28,15 @@ _NONCE = re.compile(NONCE_PATTERN, re.ASCII)
 
 
 def release(work: Work, command: Release) -> Reply:
-    """A scheduled run becomes queued or skipped; a retry becomes queued, with the next attempt."""
+    """A scheduled run becomes queued or skipped; a retry becomes queued, with the next attempt; the attempt of a target
+    that has not been heard in time is over."""
     run = work.run(command.run_id)
     if run is None:
         return PlainReply(code="unknown_run")
     if run.token != command.token:
         return PlainReply(code="fenced")
+    if run.lease is not None:
+        return lapse(work, run)
     if run.state not in (RunState.RETRYING, RunState.SCHEDULED):
         return PlainReply(code="illegal_state", detail=run.state.value)
     if work.clock_ms is not None and timer_ms(run) > work.clock_ms + CLOCK_OFF_MS:

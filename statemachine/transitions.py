@@ -9,7 +9,9 @@ queued      may run as soon as a session has room. Stands in `waiting`; apply it
 claimed     a session holds it, under a fencing token. Stands in `claims`; its node starts it at the release time and
             reports Finish, or gives it back by Withdraw; if the session ends, the leader's ExpireSession takes it back.
 running     the holder has reported a start (a report, not a gate: short runs never do). Ends as `claimed` does, except
-            that it can no longer be withdrawn.
+            that it can no longer be withdrawn. If the target took the attempt over, to complete it later, no session
+            holds the run: it has a lease of its own, stands in `timers` at the end of that, and ends by Complete, or by
+            Release once the lease has lapsed.
 retrying    an attempt failed and there are more. Stands in `timers` at the time of the next; the bucket's owner
             proposes Release then.
 succeeded, dead, cancelled, skipped are final: a result, attempts used up, somebody's wish, a reason not to run. Only a
@@ -31,9 +33,11 @@ class Move(StrEnum):
     RELEASE = "release"  # its time has come: Release by the bucket's owner
     CLAIM = "claim"  # apply hands it to a session
     START = "start"  # Start by the holder
-    SUCCEED = "succeed"  # Finish by the holder
-    RETRY = "retry"  # Finish(failed | timed_out) with attempts left
-    EXHAUST = "exhaust"  # Finish(failed | timed_out) or a lost session, with none left
+    DETACH = "detach"  # Detach by the holder: the target completes the attempt
+    EXTEND = "extend"  # Heartbeat by the target that completes it
+    SUCCEED = "succeed"  # Finish by the holder, Complete by the target
+    RETRY = "retry"  # Finish or Complete(failed | timed_out), or a lease that lapsed, with attempts left
+    EXHAUST = "exhaust"  # the same or a lost session, with none left
     CANCEL = "cancel"  # Finish(cancelled)
     LOSE = "lose"  # ExpireSession with attempts left, or before its time
     WITHDRAW = "withdraw"  # Withdraw without a reason, by the holder
@@ -52,6 +56,7 @@ TRANSITIONS: dict[tuple[RunState, Move], RunState] = {
     (_S.QUEUED, Move.SKIP): _S.SKIPPED,
     (_S.QUEUED, Move.REARM): _S.SCHEDULED,
     (_S.CLAIMED, Move.START): _S.RUNNING,
+    (_S.CLAIMED, Move.DETACH): _S.RUNNING,
     (_S.CLAIMED, Move.SUCCEED): _S.SUCCEEDED,
     (_S.CLAIMED, Move.RETRY): _S.RETRYING,
     (_S.CLAIMED, Move.EXHAUST): _S.DEAD,
@@ -61,6 +66,8 @@ TRANSITIONS: dict[tuple[RunState, Move], RunState] = {
     (_S.CLAIMED, Move.SKIP): _S.SKIPPED,
     (_S.CLAIMED, Move.REARM): _S.SCHEDULED,
     (_S.RUNNING, Move.START): _S.RUNNING,
+    (_S.RUNNING, Move.DETACH): _S.RUNNING,
+    (_S.RUNNING, Move.EXTEND): _S.RUNNING,
     (_S.RUNNING, Move.SUCCEED): _S.SUCCEEDED,
     (_S.RUNNING, Move.RETRY): _S.RETRYING,
     (_S.RUNNING, Move.EXHAUST): _S.DEAD,

@@ -18,7 +18,11 @@ from statemachine.keys import (
 from statemachine.records import FINAL_STATES, Run, RunState
 from tests.statemachine.driver import Driver
 
-HELD = {RunState.CLAIMED, RunState.RUNNING}
+
+def is_held(run: Run) -> bool:
+    """Whether a session holds it: it was handed out, is not over, and no target has taken the attempt over."""
+    assert run.lease is None or (run.state is RunState.RUNNING and run.session is None)
+    return run.state in (RunState.CLAIMED, RunState.RUNNING) and run.lease is None
 
 
 def check(driver: Driver) -> None:
@@ -36,16 +40,17 @@ def each_run_stands_in_its_one_place(driver: Driver, runs: dict[str, Run]) -> No
     claims = {key.split(b"\0", 1)[1][8:].decode(): value for key, value in driver.table("claims").items()}
     assert len(timers) == len(driver.table("timers")) and len(claims) == len(driver.table("claims"))
     assert waiting == {run_id for run_id, run in runs.items() if run.state is RunState.QUEUED}
-    assert set(claims) == {run_id for run_id, run in runs.items() if run.state in HELD}
-    timed = {RunState.SCHEDULED: "release", RunState.RETRYING: "retry"}
-    assert set(timers) == {run_id for run_id, run in runs.items() if run.state in timed}
+    assert set(claims) == {run_id for run_id, run in runs.items() if is_held(run)}
+    timed = {RunState.SCHEDULED: "release", RunState.RETRYING: "retry", RunState.RUNNING: "lease"}
+    assert set(timers) == {run_id for run_id, run in runs.items() if run.state in timed and not is_held(run)}
     for run_id, value in claims.items():
         assert U64.unpack(value)[0] == runs[run_id].token
     for key, value in driver.table("timers").items():
         at_ms, bucket, run_id = split_due_key(key)
         run, entry = runs[run_id], decode_timer(value)
         assert (entry.token, entry.kind) == (run.token, timed[run.state])
-        assert at_ms == (run.release_ms if entry.kind == "release" else run.retry_at_ms)
+        lease_ms = None if run.lease is None else run.lease.until_ms
+        assert at_ms == {"release": run.release_ms, "retry": run.retry_at_ms, "lease": lease_ms}[entry.kind]
         assert bucket == bucket_of(run.job_id)
     for key in driver.table("waiting"):
         run = runs[split_waiting_key(key)[2]]
@@ -54,7 +59,7 @@ def each_run_stands_in_its_one_place(driver: Driver, runs: dict[str, Run]) -> No
 
 def counts_equal_what_they_count(driver: Driver, runs: dict[str, Run]) -> None:
     """C8: rooms and queues are counted where they change; each count equals a recount, and none is exceeded."""
-    claims = Counter((run.node, run.session, run.ahead) for run in runs.values() if run.state in HELD)
+    claims = Counter((run.node, run.session, run.ahead) for run in runs.values() if is_held(run))
     for value in driver.table("sessions").values():
         session = decode_session(value)
         assert session.held_due == claims[session.node, session.incarnation, False] <= session.slots
@@ -100,6 +105,6 @@ def lists_are_complete(driver: Driver, runs: dict[str, Run]) -> None:
         for session in map(decode_session, driver.table("sessions").values())
         if session.live
     }
-    holding = {(run.node, run.session) for run in runs.values() if run.state in HELD}
+    holding = {(run.node, run.session) for run in runs.values() if is_held(run)}
     ended = {split_session_key(key) for key in driver.table("ended_sessions")}
     assert holding - live <= ended and not ended & live

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from statemachine import commands as c
 from statemachine.records import Attempt, AttemptOutcome, Job, Run, RunKind, RunState, Session
-from tests.statemachine.model_state import FINAL, HELD, SECOND, ModelState
+from tests.statemachine.model_completion import CompletionModel
+from tests.statemachine.model_state import FINAL, HELD, SECOND
 
 FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
 
 
-class Model(ModelState):
+class Model(CompletionModel):
     """Commands, as handlers named after their tags."""
 
     def apply(self, commands: Sequence[c.Command], node: str = "n1") -> tuple[list[c.Reply], list[tuple[str, Any]]]:
@@ -162,6 +163,8 @@ class Model(ModelState):
             return c.PlainReply(code="unknown_run")
         if run.token != command.token:
             return c.PlainReply(code="fenced")
+        if run.lease is not None:
+            return self.lapse(run)
         times = {RunState.SCHEDULED: run.release_ms, RunState.RETRYING: run.retry_at_ms}
         if (times.get(run.state) or 0) > self.clock_ms + 15 * SECOND:
             return c.PlainReply(code="clock_off")
@@ -214,23 +217,34 @@ class Model(ModelState):
             return run
         run = self.end_attempt(run, command.outcome, command.started_ms, command.finished_ms, command.status)
         run = self.set(run, log_bytes=command.log_bytes)
-        if command.outcome is AttemptOutcome.SUCCEEDED:
-            self.close(run, RunState.SUCCEEDED, None)
-        elif command.outcome is AttemptOutcome.CANCELLED:
-            self.close(run, RunState.CANCELLED, "cancelled")
-        elif run.attempt == run.attempts_max:
-            self.close(run, RunState.DEAD, command.outcome.value)
-        else:
-            self.counts["attempts_retried"] += 1
-            assert command.retry_at_ms is not None
-            delay_ms = command.retry_at_ms - command.now_ms
-            at_ms = (self.now_ms if self.is_off(command.now_ms) else command.now_ms) + delay_ms
-            self.set(run, state=RunState.RETRYING, retry_at_ms=at_ms)
-            self.tell_owner(run.job_id, at_ms)
+        self.after_attempt(run, command.outcome, self.retry_at(command))
         return c.PlainReply()
 
+    def retry_at(self, command: c.Finish | c.Complete) -> int:
+        assert command.retry_at_ms is not None
+        delay_ms = command.retry_at_ms - command.now_ms
+        return (self.now_ms if self.is_off(command.now_ms) else command.now_ms) + delay_ms
+
+    def after_attempt(self, run: Run, outcome: AttemptOutcome, retry_at_ms: int) -> None:
+        if outcome is AttemptOutcome.SUCCEEDED:
+            self.close(run, RunState.SUCCEEDED, None)
+        elif outcome is AttemptOutcome.CANCELLED:
+            self.close(run, RunState.CANCELLED, "cancelled")
+        elif run.attempt == run.attempts_max:
+            self.close(run, RunState.DEAD, outcome.value)
+        else:
+            self.counts["attempts_retried"] += 1
+            self.set(run, state=RunState.RETRYING, retry_at_ms=retry_at_ms)
+            self.tell_owner(run.job_id, retry_at_ms)
+
     def end_attempt(
-        self, run: Run, outcome: AttemptOutcome, started_ms: int | None, finished_ms: int, status: int | None
+        self,
+        run: Run,
+        outcome: AttemptOutcome,
+        started_ms: int | None,
+        finished_ms: int,
+        status: int | None = None,
+        **fields: Any,
     ) -> Run:
         attempt = Attempt(
             attempt=run.attempt,
@@ -239,6 +253,7 @@ class Model(ModelState):
             status=status,
             started_ms=started_ms,
             finished_ms=finished_ms,
+            **fields,
         )
         return self.set(run, attempts=(*run.attempts, attempt), started_ms=started_ms, finished_ms=finished_ms)
 

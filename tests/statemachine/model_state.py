@@ -179,6 +179,8 @@ class ModelState:
     # --- look-ups
 
     def set(self, run: Run, **fields: Any) -> Run:
+        if fields.get("state", RunState.RUNNING) is not RunState.RUNNING:
+            fields["lease"] = None
         self.runs[run.run_id] = replace(run, **fields)
         return self.runs[run.run_id]
 

@@ -108,7 +108,8 @@ def run_now(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
 
 
 def release(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
-    run_id, token = _target(model, numbers, RunState.SCHEDULED, RunState.RETRYING)
+    states = (RunState.SCHEDULED, RunState.RETRYING) if numbers.below(3) else (RunState.RUNNING,)
+    run_id, token = _target(model, numbers, *states)
     return c.Release(now_ms=now_ms, run_id=run_id, token=token)
 
 
@@ -136,6 +137,33 @@ def finish(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
 def withdraw(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     run_id, token = _target(model, numbers, RunState.CLAIMED)
     return c.Withdraw(now_ms=now_ms, run_id=run_id, token=token, reason=numbers.pick((None, "superseded")))
+
+
+def detach(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    run_id, token = _target(model, numbers, *HELD)
+    return c.Detach(
+        now_ms=now_ms,
+        run_id=run_id,
+        token=token,
+        started_ms=now_ms,
+        left_ms=SECOND * (1 + numbers.below(60)),
+        heartbeat_ms=SECOND * (1 + numbers.below(10)),
+        backoff_ms=SECOND * numbers.below(3),
+        log_bytes=numbers.pick((None, 7)),
+    )
+
+
+def heartbeat(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    run_id, token = _target(model, numbers, RunState.RUNNING)
+    return c.Heartbeat(now_ms=now_ms, run_id=run_id, token=token, progress=numbers.pick((None, "half")))
+
+
+def complete(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    over = (RunState.SUCCEEDED, RunState.RETRYING, RunState.DEAD)
+    run_id, token = _target(model, numbers, *(HELD if numbers.below(4) else over))
+    outcome = numbers.pick((AttemptOutcome.SUCCEEDED, AttemptOutcome.FAILED))
+    retry_at_ms = now_ms + SECOND * numbers.below(3)
+    return c.Complete(now_ms=now_ms, run_id=run_id, token=token, outcome=outcome, detail="x", retry_at_ms=retry_at_ms)
 
 
 def _target(model: Model, numbers: Numbers, *states: RunState) -> tuple[str, int]:
@@ -235,6 +263,11 @@ MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
     finish,
     finish,
     withdraw,
+    detach,
+    detach,
+    heartbeat,
+    complete,
+    complete,
     open_session,
     renew_session,
     suspect_session,

@@ -69,6 +69,10 @@ def _start(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
     return _plain(tag, names, {"started_ms": fields["now_ms"]} | fields)
 
 
+def _complete(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
+    return _plain(tag, names, fields | {"outcome": AttemptOutcome(fields["outcome"])})
+
+
 def _put_job(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
     own = {name: fields.pop(name) for name in ("now_ms", "idempotency_key", "expected_version") if name in fields}
     digest = str(fields.pop("body", "")).encode()
@@ -130,6 +134,8 @@ _PARSERS = {
     "fire": _fire,
     "finish": _finish,
     "start": _start,
+    "detach": _start,
+    "complete": _complete,
     "assign_buckets": _assign_buckets,
 }
 

@@ -45,6 +45,8 @@ def http(**fields: Any) -> HttpTarget:
         ("target", http(headers={"a": "x" * (limits.HEADER_LENGTH_MAX + 1)})),
         ("target", http(headers={"x" * (limits.HEADER_LENGTH_MAX + 1): ""})),
         ("target", http(body="x" * (limits.ARGS_BYTES_MAX + 1))),
+        ("target", http(heartbeat_s=0.0)),
+        ("target", http(heartbeat_s=math.nan)),
         ("args", b"x" * (limits.ARGS_BYTES_MAX + 1)),
         ("timeout_s", 0.0),
         ("timeout_s", math.nan),

@@ -27,7 +27,10 @@ from tests.statemachine.notation import (
 
 FOLDER = Path(__file__).parent / "testdata"
 FILES = sorted(FOLDER.glob("*.txt"))
-RUN_FIELDS = ("state", "reason", "attempt", "token", "node", "ahead", "retry_at_ms", "count", "until_ms", "attempts")
+RUN_FIELDS = (
+    *("state", "reason", "attempt", "token", "node", "ahead", "retry_at_ms", "count", "until_ms"),
+    *("lease", "attempts"),
+)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
