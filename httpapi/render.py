@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from node.interface import Attempt, ClusterView, Job, JobCreated, JobView, NodeView, Preview, Run
+from node.interface import Attempt, ClusterView, Job, JobCreated, JobStats, JobView, NodeView, Preview, Run
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -64,7 +64,31 @@ def job(view: JobView) -> Json:
         "next_run_at": instant_or_null(view.next_run_ms),
         "created_at": instant(record.created_ms),
         "updated_at": instant(record.updated_ms),
+        "stats": _stats(view.stats),
     }
+
+
+def _stats(stats: JobStats) -> Json:
+    """A job's history added up; it follows the runs by a second or two."""
+    return {
+        "runs": {
+            "succeeded": stats.succeeded,
+            "dead": stats.dead,
+            "cancelled": stats.cancelled,
+            "skipped": stats.skipped,
+        },
+        "ticks_skipped": stats.ticks_skipped,
+        "attempts_retried": stats.retried,
+        "consecutive_failures": stats.consecutive_failures,
+        "last_outcome": None if stats.last_outcome is None else stats.last_outcome.value,
+        "last_run": _ended_run(stats.last_run_id, stats.last_ms),
+        "last_success": _ended_run(stats.last_success_run_id, stats.last_success_ms),
+        "last_failure": _ended_run(stats.last_failure_run_id, stats.last_failure_ms),
+    }
+
+
+def _ended_run(run_id: str | None, at_ms: int | None) -> Json | None:
+    return None if run_id is None or at_ms is None else {"run_id": run_id, "at": instant(at_ms)}
 
 
 def _schedule(record: Job) -> str | list[str] | None:

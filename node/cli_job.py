@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -86,7 +86,7 @@ def list_jobs(
 @server_option
 @output_option
 def show_job(server: str, output: str | None, team: str | None, job: str) -> None:
-    """Show a job: its definition and its next run.
+    """Show a job: its definition, its next run and its history added up.
 
     \b
     Example:
@@ -147,14 +147,17 @@ def _created(answer: Json) -> str:
 
 
 def _job_table(page: Json) -> str:
-    columns = ("NAME", "TEAM", "SCHEDULE", "TZ", "TARGET", "NEXT RUN", "JOB ID")
+    columns = ("NAME", "TEAM", "SCHEDULE", "TZ", "TARGET", "NEXT RUN", "LAST", "JOB ID")
     text = table(columns, [_job_row(one) for one in page["items"]])
     return text if page["next_cursor"] is None else f"{text}\nmore: --cursor {page['next_cursor']} (or --all)"
 
 
 def _job_row(one: Json) -> Sequence[Any]:
     when = one["schedule"] if one["schedule"] is not None else f"once {one['run_at']}"
-    return one["name"], one["team"], when, one["tz"], _target(one["target"]), one["next_run_at"], one["job_id"]
+    return (
+        *(one["name"], one["team"], when, one["tz"], _target(one["target"])),
+        *(one["next_run_at"], one["stats"]["last_outcome"], one["job_id"]),
+    )
 
 
 def _target(target: Json) -> str:
@@ -164,10 +167,24 @@ def _target(target: Json) -> str:
 def _job_fields(one: Json) -> str:
     import msgspec
 
+    one = dict(one)
+    stats = one.pop("stats")
     shown = [(name, value) for name, value in one.items() if value is not None or name == "next_run_at"]
+    shown += list(_history(stats))
     return fields(
         [
             (name, msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value)
             for name, value in shown
         ]
     )
+
+
+def _history(stats: Json) -> Iterator[tuple[str, Any]]:
+    """What has become of the job's runs, without what has not happened yet."""
+    yield "runs", ", ".join(f"{count} {outcome}" for outcome, count in stats["runs"].items() if count) or "none yet"
+    for name in ("last_run", "last_success", "last_failure"):
+        if stats[name] is not None:
+            yield name, f"{stats[name]['at']} {stats[name]['run_id']}"
+    for name in ("consecutive_failures", "attempts_retried", "ticks_skipped"):
+        if stats[name]:
+            yield name, stats[name]

@@ -4,11 +4,12 @@ and the one tree of errors. The only module of node/ that httpapi/ and chaos/ ma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import msgspec
 
+from statemachine.history_records import JobStats
 from statemachine.records import (
     FINAL_STATES,
     Attempt,
@@ -31,6 +32,7 @@ __all__ = [
     "AttemptOutcome",
     "HttpTarget",
     "Job",
+    "JobStats",
     "NoopTarget",
     "Run",
     "RunKind",
@@ -189,10 +191,11 @@ class JobCreated:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobView:
-    """A job and the next tick it stands at (None: nothing is to come)."""
+    """A job, the next tick it stands at (None: nothing is to come), and its history: a second or two behind."""
 
     job: Job
     next_run_ms: int | None
+    stats: JobStats = field(default_factory=JobStats)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

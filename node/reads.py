@@ -115,4 +115,4 @@ def live_job(snapshot: Snapshot, job_id: str) -> Job:
 
 
 def _view(snapshot: Snapshot, job: Job) -> JobView:
-    return JobView(job=job, next_run_ms=snapshot.next_run_ms(job.job_id))
+    return JobView(job=job, next_run_ms=snapshot.next_run_ms(job.job_id), stats=snapshot.job_stats(job.job_id))

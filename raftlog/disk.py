@@ -12,7 +12,7 @@ from raftlog.storage_faults import DATA_NAME, check_files, check_length
 
 MAP_BYTES = 64 * 1024**3
 """Address space, not disk: the file is sparse and grows with what is written."""
-DATABASES_MAX = 64
+DATABASES_MAX = 128
 READERS_MAX = 512
 AHEAD_BYTES = 16 * 1024**2
 """The file is kept longer than what LMDB uses of it, by this at the least after a commit; the rest is a hole. LMDB

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from statemachine.commands import AnyCommand, AnyEvent, AnyReply, Command, Reply
+from statemachine.history_records import Ending, JobStats
 from statemachine.records import (
     FORMAT_VERSION,
     BucketOwner,
@@ -77,5 +78,7 @@ decode_timer: Callable[[bytes], TimerEntry] = decoder_of(TimerEntry)
 decode_counters: Callable[[bytes], Counters] = decoder_of(Counters)
 decode_idempotency: Callable[[bytes], IdempotencyEntry] = decoder_of(IdempotencyEntry)
 decode_proposer: Callable[[bytes], Proposer] = decoder_of(Proposer)
+decode_ending: Callable[[bytes], Ending] = decoder_of(Ending)
+decode_stats: Callable[[bytes], JobStats] = decoder_of(JobStats)
 decode_replies: Callable[[bytes], Sequence[bytes]] = decoder_of(tuple[bytes, ...])
 decode_depth: Callable[[bytes], list[int]] = decoder_of(list[int])

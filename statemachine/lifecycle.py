@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from statemachine.codec import encode
+from statemachine.endings import note_birth, note_change
 from statemachine.keys import SEPARATOR, U64, bucket_of, due_key, session_prefix, waiting_key
 from statemachine.records import Run, RunState, TimerEntry
 from statemachine.transitions import BIRTHS, TRANSITIONS, Move
@@ -37,6 +38,7 @@ def create(work: Work, run: Run) -> Run:
     """Let a run begin, in one of the states that it may begin in."""
     assert run.state in BIRTHS
     _enter(work, run)
+    note_birth(work, run)
     work.put_run(run)
     return run
 
@@ -56,6 +58,7 @@ def change(work: Work, run: Run, move: Move, **fields: Any) -> Run:
     if not (_is_held(new) and _is_held(run)):
         _leave(work, run)
         _enter(work, new)
+    note_change(work, run, new)
     work.put_run(new)
     return new
 

@@ -64,6 +64,10 @@ OVERLAP_SCAN_MAX = 1000
 """Newest runs that are looked at when a job's overlap policy changes from `allow`; older ones no longer count."""
 HANDOUT_MAX = 2048
 """Runs that one apply hands out or finds superseded; the next apply goes on. Keeps an apply within some 30 ms."""
+SETTLED_MAX = 2048
+"""Ends of runs that one renewal settles: some 30 ms. Three nodes renew twice a second."""
+LATE_NOTED_MS = 1000
+"""A run that lasts is noted at its start if that was later than this; otherwise at its end."""
 IDEMPOTENCY_KEPT_MS = 7 * 24 * 3600 * 1000
 IDEMPOTENCY_PRUNE_MAX = 2
 """Outdated idempotency keys that one new key removes: twice what it adds, so the table shrinks."""

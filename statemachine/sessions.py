@@ -25,6 +25,7 @@ from statemachine.commands import (
 )
 from statemachine.keys import session_prefix
 from statemachine.records import Session
+from statemachine.settling import settle
 from statemachine.work import EVERY_NODE, Seat, Work
 
 
@@ -62,6 +63,7 @@ def renew_session(work: Work, command: RenewSession) -> Reply:
     )
     seat.wall_ms = command.now_ms
     work.reread_clocks()
+    settle(work)
     _announce(work, command, command.renewal)
     return SessionReply()
 

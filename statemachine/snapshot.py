@@ -17,6 +17,7 @@ from statemachine.codec import (
     decode_timer,
 )
 from statemachine.digest import digest_of
+from statemachine.history_records import JobStats
 from statemachine.keys import (
     SEPARATOR,
     U16,
@@ -47,6 +48,7 @@ from statemachine.records import (
     Session,
     TimerEntry,
 )
+from statemachine.settling import read_stats
 from statemachine.tables import Tables, read_applied_index
 from statemachine.ticks import last_version, next_tick, rows_before
 from statemachine.waiting import read_depth
@@ -112,6 +114,10 @@ class Snapshot:
         if job is None or job.deleted_ms is not None:
             return None
         return next_tick(self._transaction, self._tables, job)
+
+    def job_stats(self, job_id: str) -> JobStats:
+        """The history of a job that exists, as far as it is settled: a second or two behind its runs."""
+        return read_stats(self._transaction, self._tables, job_id)
 
     def idempotency_entry(self, team: str, key: str) -> IdempotencyEntry | None:
         """What an idempotency key of a team made; perhaps longer ago than keys count (IDEMPOTENCY_KEPT_MS)."""

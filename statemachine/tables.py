@@ -18,7 +18,7 @@ from statemachine.records import FORMAT_VERSION
 
 MAP_SIZE_BYTES = 64 * 1024**3
 """The same in every process that opens the environment; the file is sparse and grows as it is used."""
-DATABASES_MAX = 64
+DATABASES_MAX = 128
 """Both slots of the state, the log's tables, and room for more."""
 READERS_MAX = 512
 
@@ -47,6 +47,8 @@ class Tables:
     job_runs: Any  # job_id \0 class due_ms suffix → (job version, next tick) for ticks
     waiting: Any  # 9-priority, team \0 release_ms run_id → nothing
     claims: Any  # node \0 incarnation run_id → token
+    ended: Any  # number, in order → Ending: what is to be settled
+    job_stats: Any  # job_id → JobStats
     active_by_job: Any  # job_id \0 run_id → nothing: released runs that an overlap policy looks at
     sessions: Any  # node → Session
     ended_sessions: Any  # node \0 incarnation → nothing: claims may still have to be given back

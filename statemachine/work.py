@@ -21,6 +21,7 @@ from statemachine.codec import (
     encode_event,
 )
 from statemachine.commands import AnyEvent
+from statemachine.history_records import Ending
 from statemachine.keys import U16, U64, bucket_of
 from statemachine.records import BucketOwner, Counters, Job, Run, Session
 from statemachine.tables import CLOCK_KEY, COUNTERS_KEY, Tables
@@ -94,6 +95,7 @@ class Work:
         self._seats: dict[str, Seat] | None = None
         self._stored_sessions: dict[str, Session] = {}
         self._served: dict[int, str] = {}
+        self._endings: list[Ending] = []
         self._counts: dict[str, int] = {}
         self._ticks_skipped: dict[str, int] = {}
 
@@ -225,6 +227,10 @@ class Work:
         self.count("runs_skipped")
         self._ticks_skipped[reason] = self._ticks_skipped.get(reason, 0) + ticks
 
+    def note_ending(self, ending: Ending) -> None:
+        """Something of a run is over: to be settled by a later apply."""
+        self._endings.append(ending)
+
     def emit(self, topic: str, event: AnyEvent) -> None:
         self.events.append(Event(topic, encode_event(event)))
 
@@ -242,8 +248,17 @@ class Work:
         for priority, team in sorted(self._served.items()):
             put(bytes((9 - priority,)), team.encode(), db=tables.rotation)
         self.waiting.flush()
+        self._flush_endings()
         self._flush_counters()
         self._flush_clock()
+
+    def _flush_endings(self) -> None:
+        if not self._endings:
+            return
+        cursor = self.transaction.cursor(db=self.tables.ended)
+        number = U64.unpack(cursor.key())[0] + 1 if cursor.last() else 0
+        for place, ending in enumerate(self._endings, number):
+            cursor.put(U64.pack(place), encode(ending), append=True)
 
     def _flush_clock(self) -> None:
         clock_ms = self.clock_ms

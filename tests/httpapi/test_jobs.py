@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
+from tests.httpapi.twin import NOW_MS, Twin
+
 EXAMPLE: dict[str, Any] = {
     "name": "nightly-report",
     "team": "billing",
@@ -110,9 +112,26 @@ async def test_a_job_is_shown_with_all_its_fields(api: TestClient) -> None:
     assert body["target"]["method"] == "POST"
     assert body["run_at"] is body["starts_at"] is body["ends_at"] is None
     assert body["labels"] == {}
-    assert list(body)[-4:] == ["version", "next_run_at", "created_at", "updated_at"]
+    assert list(body)[-5:] == ["version", "next_run_at", "created_at", "updated_at", "stats"]
     assert (body["version"], body["next_run_at"]) == (1, "2026-12-01T01:00:00.000Z")
     assert body["created_at"] == body["updated_at"] == "2026-11-30T01:00:00.000Z"
+
+
+async def test_a_job_shows_its_history_added_up(twin: Twin, twin_api: TestClient) -> None:
+    created = await create(twin_api)
+    job_id, nothing = created["job_id"], {"succeeded": 0, "dead": 0, "cancelled": 0, "skipped": 0}
+    stats = (await (await twin_api.get(f"/v1/jobs/{job_id}")).json())["stats"]
+    assert stats["runs"] == nothing
+    assert stats["last_outcome"] is stats["last_run"] is stats["last_success"] is stats["last_failure"] is None
+    run = twin.fire(job_id, NOW_MS)
+    twin.finish(run.run_id)
+    [shown] = (await (await twin_api.get("/v1/jobs")).json())["items"]
+    stats = shown["stats"]
+    assert stats["runs"] == nothing | {"succeeded": 1}
+    assert stats["last_outcome"] == "succeeded"
+    assert stats["last_run"] == stats["last_success"]
+    assert stats["last_success"] == {"run_id": run.run_id, "at": "2026-11-30T01:00:01.004Z"}
+    assert (stats["consecutive_failures"], stats["attempts_retried"], stats["ticks_skipped"]) == (0, 0, 0)
 
 
 async def test_a_list_of_schedules_stays_a_list(api: TestClient) -> None:

@@ -46,6 +46,7 @@ from tests.httpapi.twin_checks import (
     expressions_of,
     local_ms,
     schedule_faults,
+    stats_of,
     ticks_after,
     zone_faults,
 )
@@ -295,7 +296,8 @@ class Twin:
         return self.runs_by_id[run_id]
 
     def _view(self, job: Job) -> JobView:
-        return JobView(job=job, next_run_ms=self.next_ms[job.job_id])
+        runs = [run for _, run in sorted(self.runs_by_id.items()) if run.job_id == job.job_id]
+        return JobView(job=job, next_run_ms=self.next_ms[job.job_id], stats=stats_of(runs))
 
     def _repeated(self, team: str, key: str, digest: bytes) -> JobCreated:
         first_digest, job_id = self._job_keys[team, key]

@@ -5,13 +5,27 @@ from __future__ import annotations
 import base64
 import datetime
 import zoneinfo
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Any
 
 import msgspec
 from croniter import croniter
 
 from executor.admission import check_target
-from node.interface import ARGS_BYTES_MAX, NAME_LENGTH_MAX, FieldError, Invalid, JobDraft, Malformed
+from node.interface import (
+    ARGS_BYTES_MAX,
+    FINAL_STATES,
+    NAME_LENGTH_MAX,
+    FieldError,
+    Invalid,
+    JobDraft,
+    JobStats,
+    Malformed,
+    Run,
+    RunState,
+)
 
 Faults = Iterator[tuple[str, str]]
 
@@ -92,3 +106,25 @@ def decode_cursor(cursor: str | None) -> str | None:
         return None if cursor is None else base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
     except ValueError:
         raise Malformed(errors=[FieldError(path="cursor", message="is not a cursor of this list")]) from None
+
+
+def stats_of(runs: Sequence[Run]) -> JobStats:
+    """A job's history, counted over all of its runs in order of their due times."""
+    states = Counter(run.state.value for run in runs)
+    ended = [run for run in runs if run.state in FINAL_STATES and run.state is not RunState.SKIPPED]
+    failures = takewhile(lambda run: run.state is RunState.DEAD, reversed(ended))
+    return JobStats(
+        **{state.value: states[state.value] for state in FINAL_STATES},
+        ticks_skipped=sum(run.count for run in runs if run.state is RunState.SKIPPED),
+        consecutive_failures=len(list(failures)),
+        last_outcome=ended[-1].state if ended else None,
+        last_run_id=ended[-1].run_id if ended else None,
+        last_ms=ended[-1].finished_ms if ended else None,
+        **_last_of(ended, RunState.SUCCEEDED, "success"),
+        **_last_of(ended, RunState.DEAD, "failure"),
+    )
+
+
+def _last_of(ended: Sequence[Run], state: RunState, name: str) -> dict[str, Any]:
+    runs = [run for run in ended if run.state is state]
+    return {f"last_{name}_run_id": runs[-1].run_id, f"last_{name}_ms": runs[-1].finished_ms} if runs else {}

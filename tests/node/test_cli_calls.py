@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 from aiohttp import web
 from click.testing import CliRunner, Result
@@ -18,7 +19,7 @@ from click.testing import CliRunner, Result
 from httpapi.app import build_app
 from node.cli import main
 from node.cli_output import cell, table
-from node.interface import OutcomeUnknown, Unavailable
+from node.interface import OutcomeUnknown, RunState, Unavailable
 from tests.httpapi.twin import NOW_MS, Twin
 
 Horae = Callable[..., Result]
@@ -129,8 +130,24 @@ def test_jobs_are_listed_as_json_in_a_pipe_and_as_a_table_when_asked(horae: Hora
     job_id = create(horae)["job_id"]
     assert [job["job_id"] for job in json.loads(horae("job", "list").stdout)["items"]] == [job_id]
     header, row = horae("job", "list", "-o", "table").stdout.splitlines()
-    assert header.split() == ["NAME", "TEAM", "SCHEDULE", "TZ", "TARGET", "NEXT", "RUN", "JOB", "ID"]
-    assert row.split() == ["beat", "default", "@every", "5s", "UTC", "noop", "2026-11-30T01:00:05.000Z", job_id]
+    assert header.split() == ["NAME", "TEAM", "SCHEDULE", "TZ", "TARGET", "NEXT", "RUN", "LAST", "JOB", "ID"]
+    assert row.split() == ["beat", "default", "@every", "5s", "UTC", "noop", "2026-11-30T01:00:05.000Z", "-", job_id]
+
+
+def test_a_jobs_history_is_shown_added_up(horae: Horae, server: Server) -> None:
+    job_id = create(horae)["job_id"]
+    assert "none yet" in horae("job", "show", job_id, "-o", "table").stdout
+    run_id = server.twin.fire(job_id, NOW_MS).run_id
+    server.twin.finish(run_id)
+    assert horae("job", "list", "-o", "table").stdout.splitlines()[1].split()[-2:] == ["succeeded", job_id]
+    shown = dict(line.split(maxsplit=1) for line in horae("job", "show", job_id, "-o", "table").stdout.splitlines())
+    assert shown["runs"] == "1 succeeded"
+    assert shown["last_success"] == f"2026-11-30T01:00:01.004Z {run_id}"
+    assert "last_failure" not in shown and "consecutive_failures" not in shown
+    twin_run = server.twin.fire(job_id, NOW_MS + 5000)
+    server.twin.put_run(msgspec.structs.replace(twin_run, state=RunState.DEAD, finished_ms=NOW_MS + 6000))
+    shown = dict(line.split(maxsplit=1) for line in horae("job", "show", job_id, "-o", "table").stdout.splitlines())
+    assert (shown["runs"], shown["consecutive_failures"]) == ("1 succeeded, 1 dead", "1")
 
 
 def test_pages_of_jobs_are_followed(horae: Horae) -> None:

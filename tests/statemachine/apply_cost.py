@@ -1,8 +1,8 @@
 """What a run costs in apply: `python -m tests.statemachine.apply_cost [jobs]` prints CPU microseconds a run.
 
-Fires and finishes batches of 500 noop runs against a table of that many jobs, three sessions with room, as the log
-process does: many applies in one write transaction, which is committed apart (its fsync is shared by everything in the
-tick).
+Fires, finishes and settles batches of 500 noop runs against a table of that many jobs, three sessions with room, as
+the log process does: many applies in one write transaction, which is committed apart (its fsync is shared by everything
+in the tick).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from statemachine.commands import (
     FireRun,
     OpenSession,
     PutJob,
+    RenewSession,
     RunClaimed,
 )
 from statemachine.keys import bucket_of
@@ -127,15 +128,19 @@ def measure(jobs: int) -> None:
     with tempfile.TemporaryDirectory() as path:
         bench = Bench(path)
         set_up(bench, jobs)
-        fire_us, finish_us = [], []
+        fire_us, finish_us, settle_us = [], [], []
         for round_ in range(ROUNDS):
             numbers = range(round_ * BATCH, (round_ + 1) * BATCH)
             due_ms = START_MS + 1000 * round_
             events, fire_s = bench.apply([[fire] for fire in fires(numbers, due_ms, due_ms + 3_600_000)])
             _, finish_s = bench.apply([finishes(events, due_ms)])
+            renewal = RenewSession(now_ms=due_ms, node="n1", incarnation=1, renewal=round_ + 1)
+            _, settle_s = bench.apply([[renewal]])
             fire_us.append(fire_s / BATCH * 1e6)
             finish_us.append(finish_s / BATCH * 1e6)
-        print(f"{jobs:>8} jobs: Fire {spread(fire_us)}, Finish {spread(finish_us)} µs a run (median, min, max)")
+            settle_us.append(settle_s / BATCH * 1e6)
+        figures = f"Fire {spread(fire_us)}, Finish {spread(finish_us)}, settling {spread(settle_us)}"
+        print(f"{jobs:>8} jobs: {figures} µs a run (median, min, max)")
 
 
 def spread(values: Sequence[float]) -> str:

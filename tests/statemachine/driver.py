@@ -28,6 +28,7 @@ from statemachine.machine import Applied, Machine
 from statemachine.reader import StateReader
 from statemachine.records import BUCKETS, Job, NoopTarget, Run
 from statemachine.snapshot import Snapshot
+from statemachine.tables import DATABASES_MAX
 
 NOW_MS = 1_000_000
 
@@ -61,7 +62,7 @@ class Outcome:
 
 def scratch_environment(path: Path | str) -> Any:
     """An environment that does not wait for the disk."""
-    return lmdb.open(str(path), map_size=1 << 28, max_dbs=64, sync=False, metasync=False)
+    return lmdb.open(str(path), map_size=1 << 28, max_dbs=DATABASES_MAX, sync=False, metasync=False)
 
 
 def decode(applied: Applied) -> Outcome:

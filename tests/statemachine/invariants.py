@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from statemachine.codec import decode_job, decode_run, decode_session, decode_timer
+from statemachine.codec import decode_ending, decode_job, decode_run, decode_session, decode_stats, decode_timer
+from statemachine.history_records import JobStats
 from statemachine.keys import (
     U64,
     bucket_of,
@@ -16,6 +17,7 @@ from statemachine.keys import (
     waiting_key,
 )
 from statemachine.records import FINAL_STATES, Run, RunState
+from statemachine.stats import with_ending
 from tests.statemachine.driver import Driver
 
 
@@ -31,6 +33,7 @@ def check(driver: Driver) -> None:
     counts_equal_what_they_count(driver, runs)
     each_job_stands_at_one_tick(driver)
     lists_are_complete(driver, runs)
+    histories_add_up(driver, runs)
 
 
 def each_run_stands_in_its_one_place(driver: Driver, runs: dict[str, Run]) -> None:
@@ -108,3 +111,18 @@ def lists_are_complete(driver: Driver, runs: dict[str, Run]) -> None:
     holding = {(run.node, run.session) for run in runs.values() if is_held(run)}
     ended = {split_session_key(key) for key in driver.table("ended_sessions")}
     assert holding - live <= ended and not ended & live
+
+
+def histories_add_up(driver: Driver, runs: dict[str, Run]) -> None:
+    """Each job's history, with what is not settled yet, equals a recount over all of its runs."""
+    stats = {key.decode(): decode_stats(value) for key, value in driver.table("job_stats").items()}
+    for value in driver.table("ended").values():
+        ending = decode_ending(value)
+        key = parse_run_id(ending.run_id)
+        assert key is not None
+        stats[key.job_id] = with_ending(stats.get(key.job_id, JobStats()), ending)
+    for job_id, found in stats.items():
+        states = Counter(run.state for run in runs.values() if run.job_id == job_id)
+        for state in FINAL_STATES:
+            assert getattr(found, state.value) == states[state]
+    assert {run.job_id for run in runs.values() if run.state in FINAL_STATES} <= set(stats)

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from statemachine import commands as c
 from statemachine.records import Attempt, AttemptOutcome, Job, Run, RunKind, RunState, Session
 from tests.statemachine.model_completion import CompletionModel
-from tests.statemachine.model_state import FINAL, HELD, SECOND
+from tests.statemachine.model_history import FINAL
+from tests.statemachine.model_state import HELD, SECOND
 
 FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
 
@@ -25,6 +26,7 @@ class Model(CompletionModel):
     def apply(self, commands: Sequence[c.Command], node: str = "n1") -> tuple[list[c.Reply], list[tuple[str, Any]]]:
         """What one proposal of these commands, by this node, comes to."""
         self.events, self.heard_ms, self.clock_before_ms = [], 0, self.clock_ms
+        self.history.begin_apply()
         replies = []
         for command in commands:
             self.hear(node, command.now_ms)
@@ -321,6 +323,7 @@ class Model(CompletionModel):
         fields = {"alone": alone, "renewal": command.renewal, "wall_ms": command.now_ms, "draining": command.draining}
         fields["suspect"] = False
         self.sessions[command.node] = replace(session, **fields)
+        self.history.settle()
         self.renewed(command, command.renewal)
         return c.SessionReply()
 

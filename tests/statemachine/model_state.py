@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from statemachine import commands as c
 from statemachine.records import Job, Run, RunKind, RunState, Session
+from tests.statemachine.model_history import ModelHistory
 
 SECOND = 1000
 HELD = (RunState.CLAIMED, RunState.RUNNING)
-FINAL = (RunState.SUCCEEDED, RunState.DEAD, RunState.CANCELLED, RunState.SKIPPED)
 
 
 class ModelState:
@@ -31,6 +31,7 @@ class ModelState:
         self.keys: dict[tuple[str, str], tuple[bytes, str]] = {}
         self.served: dict[int, str] = {}
         self.counts: Counter[str] = Counter()
+        self.history = ModelHistory()
         self.clock_before_ms = 0
         self.heard_ms = 0
         self.events: list[tuple[str, Any]] = []
@@ -90,6 +91,7 @@ class ModelState:
     def make_anew(self, run: Run, job: Job, release_ms: int) -> None:
         fresh = self.new_run(job, run.run_id, RunKind.SCHEDULED, run.due_ms)
         self.runs[run.run_id] = replace(fresh, release_ms=release_ms, token=run.token)
+        self.history.changes.append((run, self.runs[run.run_id]))
 
     def new_run(self, job: Job, run_id: str, kind: RunKind, due_ms: int) -> Run:
         return Run(
@@ -182,6 +184,8 @@ class ModelState:
         if fields.get("state", RunState.RUNNING) is not RunState.RUNNING:
             fields["lease"] = None
         self.runs[run.run_id] = replace(run, **fields)
+        if run.state is not self.runs[run.run_id].state:
+            self.history.changes.append((run, self.runs[run.run_id]))
         return self.runs[run.run_id]
 
     def runs_of(self, job_id: str) -> list[Run]:

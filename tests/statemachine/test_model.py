@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from statemachine import commands as c
-from statemachine.codec import decode_run
+from statemachine.codec import decode_run, decode_stats
+from statemachine.history_records import JobStats
 from tests.statemachine import invariants
 from tests.statemachine.driver import Driver, Outcome
 from tests.statemachine.model import Model
@@ -94,6 +95,11 @@ def state_of(driver: Driver) -> dict[str, Any]:
             },
             "ticks": counters.ticks_skipped,
             "clock": snapshot.clock_ms(),
+            "stats": {
+                key.decode(): stats
+                for key, value in driver.table("job_stats").items()
+                if (stats := decode_stats(value)) != JobStats()
+            },
         }
 
 
@@ -118,6 +124,11 @@ def state_of_model(model: Model) -> dict[str, Any]:
         "counts": {name: count for name, count in model.counts.items() if count and " " not in name},
         "ticks": ticks,
         "clock": model.clock_ms,
+        "stats": {
+            job_id: stats
+            for job_id in {*model.jobs, *model.deleted}
+            if (stats := model.history.stats_of(job_id)) != JobStats()
+        },
     }
 
 

@@ -119,6 +119,7 @@ QUESTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "timers": show_timers,
     "next": lambda snapshot, job_id: iter([format_value(snapshot.next_run_ms(job_id))]),
     "clock": lambda snapshot: iter([format_value(snapshot.clock_ms())]),
+    "stats": lambda snapshot, job_id: iter([format_record(snapshot.job_stats(job_id)) or "nothing"]),
     "counters": lambda snapshot: iter([format_record(snapshot.counters())]),
     "job": lambda snapshot, job_id: iter([format_value(snapshot.job(job_id))]),
 }
