@@ -51,20 +51,23 @@ class NodePlace:
 
 
 class LocalCluster:
-    """A cluster of `size` nodes below `root`. `flags` go to every `horae serve`. Use as an async context manager: it
-    enters with all nodes ready."""
+    """A cluster of `size` nodes below `root`, and `workers` w1, w2, … beside its members. `flags` go to every `horae
+    serve`. Use as an async context manager: it enters with all nodes ready."""
 
     def __init__(
         self,
         root: Path,
         *,
         size: int = 3,
+        workers: int = 0,
         flags: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._ports = PortBlock(2 * size)
-        self.places = _places(root, size, self._ports.ports)
+        self._ports = PortBlock(2 * (size + workers))
+        self._members = [f"n{number}" for number in range(1, size + 1)]
+        names = [*self._members, *(f"w{number}" for number in range(1, workers + 1))]
+        self.places = _places(root, names, self._ports.ports)
         self._secret = root / "secret"
         self._flags = tuple(flags)
         self._environment = dict(environment or {})
@@ -168,11 +171,13 @@ class LocalCluster:
         self._ports.release()
 
     def _arguments(self, place: NodePlace) -> Iterable[str]:
-        peers = ",".join(f"{peer.name}={peer.raft}" for peer in self.places.values())
+        peers = ",".join(f"{name}={self.places[name].raft}" for name in self._members)
         yield from ("serve", "--data-dir", str(place.data_dir), "--node-id", place.name)
         yield from ("--http", place.http, "--raft", place.raft, "--peers", peers)
         yield from ("--cluster-secret-file", str(self._secret))
-        if place.name not in self._started:
+        if place.name not in self._members:
+            yield "--worker"
+        elif place.name not in self._started:
             yield "--bootstrap"
         yield from self._flags
 
@@ -225,9 +230,8 @@ def _group_and_state(entry: Path) -> tuple[int, bool] | None:
     return int(after_name[2]), after_name[0] not in "ZX"
 
 
-def _places(root: Path, size: int, free: Iterable[int]) -> dict[str, NodePlace]:
+def _places(root: Path, names: Sequence[str], free: Iterable[int]) -> dict[str, NodePlace]:
     ports = iter(free)
-    names = [f"n{number}" for number in range(1, size + 1)]
     return {
         name: NodePlace(
             name=name,

@@ -63,7 +63,7 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
     show_envvar=True,
     required=True,
     callback=parse_peers,
-    help="Every node's raft address, this one's too: n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT",
+    help="Every member's raft address, this one's too: n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT",
 )
 @click.option(
     "--cluster-secret-file",
@@ -75,6 +75,13 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
 )
 @click.option(
     "--bootstrap", envvar="HORAE_BOOTSTRAP", show_envvar=True, is_flag=True, help="The very first start of a cluster."
+)
+@click.option(
+    "--worker",
+    envvar="HORAE_WORKER",
+    show_envvar=True,
+    is_flag=True,
+    help="Only run what the members fire: no member, no vote. --peers names the members, --raft is not used.",
 )
 @click.option(
     "--insecure",
@@ -150,6 +157,10 @@ def serve(**options: Any) -> None:
       horae serve --data-dir /var/lib/horae --node-id n1 --http 10.0.0.1:8101 --raft 10.0.0.1:7101 \\
           --peers n1=10.0.0.1:7101,n2=10.0.0.2:7101,n3=10.0.0.3:7101 \\
           --cluster-secret-file secret --bootstrap --insecure
+    \b
+    Example (more machines to run jobs on; they come and go without touching the quorum):
+      horae serve --worker --data-dir /var/lib/horae --node-id w1 --http 10.0.0.4:8101 \\
+          --peers n1=10.0.0.1:7101,n2=10.0.0.2:7101,n3=10.0.0.3:7101 --cluster-secret-file secret --insecure
     """
     run(options)
 

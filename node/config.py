@@ -121,6 +121,8 @@ class NodeConfig:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     slots: int = SLOTS_DEFAULT
     ahead: int = AHEAD_DEFAULT
+    takes_buckets: bool = True
+    """Whether it fires ticks; a worker-only node runs what others fired."""
     step_every_s: float = 0.1
     """The longest sleep of the loops that act on time; they wake earlier when they know why."""
     duties_every_s: float = 0.25
@@ -183,7 +185,8 @@ class NodeConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServeSettings:
-    """What `horae serve` is told. `peers` maps node id to raft address and includes this node."""
+    """What `horae serve` is told. `peers` maps the members' ids to their raft addresses. It includes this node, unless
+    that is a worker: no member, so it votes for nothing and listens for no other node."""
 
     data_dir: Path
     node_id: str
@@ -193,6 +196,8 @@ class ServeSettings:
     cluster_secret_file: Path
     bootstrap: bool = False
     """True at the very first start of a new cluster only: an empty store may then vote."""
+    worker: bool = False
+    """Run what the members fire, and follow their log, as no member of the cluster."""
     insecure: bool = False
     """Listen elsewhere than on loopback although there are no API tokens yet."""
     slots: int = SLOTS_DEFAULT
@@ -207,28 +212,45 @@ class ServeSettings:
     log_format: str = "text"
 
     def node_config(self) -> NodeConfig:
-        return NodeConfig(node=self.node_id, http=self.http, raft=self.raft, slots=self.slots, ahead=self.ahead)
+        return NodeConfig(
+            node=self.node_id,
+            http=self.http,
+            raft="" if self.worker else self.raft,
+            slots=self.slots,
+            ahead=self.ahead,
+            takes_buckets=not self.worker,
+        )
 
     def validate(self) -> None:
         """Raises ConfigError. Looks at no file and opens no socket."""
         self.node_config().validate()
-        for name, address in (("http", self.http), ("raft", self.raft)):
+        listens = (("http", self.http),) if self.worker else (("http", self.http), ("raft", self.raft))
+        for name, address in listens:
             host, _ = split_address(name, address)
             if not self.insecure and not is_loopback(host):
                 raise ConfigError(
                     f"{name} {address}: not a loopback address, and there are no API tokens yet; "
                     "--insecure accepts that"
                 )
-        if self.node_id not in self.peers:
-            raise ConfigError(f"peers: must name this node ({self.node_id}) too")
-        if self.peers[self.node_id] != self.raft:
-            raise ConfigError(f"peers: says {self.node_id}={self.peers[self.node_id]}, but raft is {self.raft}")
+        self._check_place()
         for node, address in self.peers.items():
             if NODE_ID.match(node) is None:
                 raise ConfigError(f"peers: {node!r} is not a node id")
             split_address(f"peers {node}", address)
         if len(set(self.peers.values())) != len(self.peers):
             raise ConfigError("peers: two nodes have the same address")
+
+    def _check_place(self) -> None:
+        """Whether this node is where its role has it, among the peers or beside them."""
+        if self.worker:
+            if self.node_id in self.peers:
+                raise ConfigError(f"peers: name the members; {self.node_id} is a worker, and so none of them")
+            if self.bootstrap:
+                raise ConfigError("bootstrap: is for the members' first start; a worker joins a cluster that is there")
+        elif self.node_id not in self.peers:
+            raise ConfigError(f"peers: must name this node ({self.node_id}) too, unless it is to be a --worker")
+        elif self.peers[self.node_id] != self.raft:
+            raise ConfigError(f"peers: says {self.node_id}={self.peers[self.node_id]}, but raft is {self.raft}")
 
 
 def split_address(name: str, address: str) -> tuple[str, int]:

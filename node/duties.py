@@ -152,7 +152,8 @@ class LeaderDuties:
         ]
 
     def _assign(self, now_s: float, now_ms: int, live: Sequence[Session], view: DutiesView) -> list[Duty]:
-        nodes = [session.node for session in live if not session.draining and self._is_well(now_s, session.node)]
+        takers = [session.node for session in live if session.takes_buckets and not session.draining]
+        nodes = [node for node in takers if self._is_well(now_s, node)]
         if nodes == self._balanced_among and now_s < self._balanced_until_s:
             return []
         moves = plan_moves(view.bucket_owners(), nodes)

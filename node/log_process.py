@@ -35,7 +35,7 @@ class LogProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     data_dir: str
     node: str
-    raft: str
+    raft: str | None
     peers: dict[str, str]
     secret_file: str
     bootstrap: bool
@@ -49,7 +49,7 @@ def command_line(settings: ServeSettings) -> Sequence[str]:
     told = LogProcessSettings(
         data_dir=str(settings.data_dir),
         node=settings.node_id,
-        raft=settings.raft,
+        raft=None if settings.worker else settings.raft,
         peers=dict(settings.peers),
         secret_file=str(settings.cluster_secret_file),
         bootstrap=settings.bootstrap,

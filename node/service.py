@@ -177,7 +177,7 @@ class Service(Reads):
         return [
             _node_view(
                 sessions.get(node) or _never_seen(node, self._identity.raft_addresses.get(node, "")),
-                role="leader" if node == status.leader else "follower",
+                role=_role_of(node, status),
                 buckets=buckets[node],
                 disk_low=node in status.low_disks,
                 skew_s=skews_s.get(node),
@@ -194,6 +194,12 @@ class Service(Reads):
     def node_addresses(self) -> Mapping[str, str]:
         with self.open_at(0) as (snapshot, _):
             return {session.node: session.http for session in snapshot.sessions() if session.live}
+
+
+def _role_of(node: str, status: LogStatus) -> str:
+    if node not in status.members:
+        return "worker"
+    return "leader" if node == status.leader else "follower"
 
 
 def _node_of_attempt(run: Run, attempt: int) -> str | None:

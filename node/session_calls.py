@@ -82,6 +82,7 @@ class SessionCalls:
             ahead=self._config.ahead,
             version=self._version,
             tzdata=self._tzdata,
+            takes_buckets=self._config.takes_buckets,
         )
 
     async def _renew(self, action: Renew, tell: Tell) -> None:

@@ -16,6 +16,7 @@ business of TLS around them.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -139,11 +140,11 @@ class DialerHandshake:
 
 
 class AcceptorHandshake:
-    """The side that was connected to. `peers` are the nodes that may connect."""
+    """The side that was connected to. `may_dial` says whether a node may connect."""
 
-    def __init__(self, credentials: Credentials, peers: frozenset[str], nonce: bytes) -> None:
+    def __init__(self, credentials: Credentials, may_dial: Callable[[str], bool], nonce: bytes) -> None:
         self._credentials = credentials
-        self._peers = peers
+        self._may_dial = may_dial
         self._nonce = _checked_nonce(nonce)
         self._dialer = ""
         self._transcript: bytes | None = None
@@ -166,7 +167,7 @@ class AcceptorHandshake:
         _check_cluster(self._credentials, cluster)
         if acceptor != self._credentials.node:
             raise HandshakeRefused(f"the peer looks for node {_shown(acceptor)}; this is {self._credentials.node}")
-        if dialer not in self._peers:
+        if not self._may_dial(dialer):
             raise HandshakeRefused(f"node {_shown(dialer)} is not one that dials this node")
         self._dialer = dialer
         self._transcript = _transcript(self._credentials, dialer, acceptor, nonce, self._nonce)

@@ -154,16 +154,25 @@ class Identity:
 
     node: str
     members: tuple[str, ...]
-    """Ids of all voting nodes, this one among them."""
+    """Ids of all voting nodes: this one among them, unless it is a learner."""
     cluster_id: str
     bootstrap: bool = False
     """This node belongs to the cluster's first start. An empty store without it neither votes nor stands until it has
     caught up: under its old id it may have promised things that the lost store knew."""
+    learner: bool = False
+    """This node follows the log and proposes, but neither votes nor stands, nor is it counted: it comes and goes
+    without touching the quorum."""
 
     def validate(self) -> None:
-        """Raises ValueError: the node must be a member, ids must be distinct."""
-        if self.node not in self.members:
+        """Raises ValueError: the node must be a member (a learner must not), ids must be distinct."""
+        if self.learner and self.node in self.members:
+            raise ValueError(f"node {self.node!r} is to be a learner, but is among the members")
+        if not self.learner and self.node not in self.members:
             raise ValueError(f"node {self.node!r} is not among the members {', '.join(self.members)}")
+        if self.learner and self.bootstrap:
+            raise ValueError("a learner joins a cluster that is there: it does not bootstrap one")
+        if not self.members:
+            raise ValueError("a cluster has members")
         if len(set(self.members)) != len(self.members):
             raise ValueError("two members carry the same id")
         if not self.cluster_id:

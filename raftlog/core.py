@@ -97,21 +97,41 @@ class Core(StateCopies):
 
     def is_echoed(self, seq: int) -> bool:
         """Whether a majority, this leader included, has answered the append_entries `seq` or a later one."""
-        echoes = sum(follower.echoed_seq >= seq for follower in self._followers.values())
+        echoes = sum(self._followers[peer.id].echoed_seq >= seq for peer in self._peers)
         return 1 + echoes >= self._majority
 
     # Inputs.
 
     def peer_connected(self, peer: str) -> None:
-        self._followers[peer].forget_in_flight()
         self.snapshots_out.connected(peer)
-        self._outbox._onNodeConnected(self._members[peer])
+        if peer not in self._known:
+            self._learner_connected(peer)
+        elif self._known[peer] in self._peers:
+            self._outbox._onNodeConnected(self._known[peer])
+        self._followers[peer].forget_in_flight()
 
     def peer_disconnected(self, peer: str) -> None:
-        self._outbox._onNodeDisconnected(self._members[peer])
+        if self._known[peer] in self._peers:
+            self._outbox._onNodeDisconnected(self._known[peer])
+        else:
+            self._learner_disconnected(peer)
 
     def receive(self, peer: str, message: Message) -> None:
-        self._outbox._onMessageReceived(self._members[peer], message)
+        self._outbox._onMessageReceived(self._known[peer], message)
+
+    def _learner_connected(self, peer: str) -> None:
+        """It is sent what members are sent, and is counted nowhere: the library calls such a node read-only."""
+        self._known[peer] = PeerNode(peer)
+        self._followers[peer] = Follower(reset_floor=self._append_seq)
+        self._outbox._onReadonlyNodeConnected(self._known[peer])
+
+    def _learner_disconnected(self, peer: str) -> None:
+        """Nothing is kept for one that has gone: it may never come back, or under another name."""
+        node = self._known.pop(peer)
+        del self._followers[peer]
+        self._catching_up.pop(peer, None)
+        self._SyncObj__lastResponseTime.pop(node, None)
+        self._outbox._onReadonlyNodeDisconnected(node)
 
     def tick(self) -> None:
         """Elect, commit, apply a slice, append what the node has."""
@@ -135,7 +155,7 @@ class Core(StateCopies):
         """Send to each follower that lacks entries, the commit index, or a message numbered `barrier_seq` or later."""
         if not self.is_leader():
             return
-        for peer in self._peers:
+        for peer in self._known.values():
             follower = self._followers[peer.id]
             behind = self._may_send_entries(peer, follower) or follower.sent_commit_index < self.commit_index()
             if self.is_connected(peer.id) and (behind or follower.sent_seq < barrier_seq):
@@ -239,7 +259,7 @@ class Core(StateCopies):
 
     def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802
         self._SyncObj__newAppendEntriesTime = self._clock() + self._config.heartbeat_s
-        for peer in self._peers:
+        for peer in self._known.values():
             if self.is_connected(peer.id):
                 self._send_append(peer, self._followers[peer.id])
 

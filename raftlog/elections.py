@@ -52,9 +52,11 @@ class Elections(syncobj.SyncObj):  # type: ignore[misc]  # the library is untype
         self._handover = Handover()
         self._told_to_stand = False
         self._heard_leader_at = float("-inf")
-        self._members = {node_id: PeerNode(node_id) for node_id in identity.members}
-        self._peers = [self._members[peer] for peer in sorted(identity.members) if peer != identity.node]
-        super().__init__(self._members[identity.node], self._peers, library_settings(config), transport=outbox)
+        self._is_learner = identity.learner
+        self._peers = [PeerNode(peer) for peer in sorted(identity.members) if peer != identity.node]
+        self._known = {peer.id: peer for peer in self._peers}
+        """The other members, and the learners that are connected."""
+        super().__init__(PeerNode(identity.node), self._peers, library_settings(config), transport=outbox)
 
     # What the node asks.
 
@@ -72,7 +74,7 @@ class Elections(syncobj.SyncObj):  # type: ignore[misc]  # the library is untype
         return int(self._getTerm())
 
     def is_connected(self, peer: str) -> bool:
-        return bool(self._members[peer] in self._SyncObj__connectedNodes)
+        return peer in self._known and self._known[peer] in self._SyncObj__connectedNodes
 
     def has_quorum(self) -> bool:
         """Leader: a majority answered within the fallback timeout. Others: a leader was heard within it."""
@@ -88,13 +90,15 @@ class Elections(syncobj.SyncObj):  # type: ignore[misc]  # the library is untype
         return float(self._SyncObj__raftElectionDeadline) if self._may_stand() else float("inf")
 
     def _answered_since(self, peer: PeerNode, oldest: float) -> bool:
-        return bool(self._SyncObj__lastResponseTime[peer] > oldest)
+        return bool(self._SyncObj__lastResponseTime.get(peer, float("-inf")) > oldest)
 
     # Standing.
 
     def _may_stand(self) -> bool:
         """Whether standing makes sense: with the votes of a majority within reach."""
-        return self._joining.may_vote() and 1 + len(self._SyncObj__connectedNodes) >= self._majority
+        if self._is_learner or not self._joining.may_vote():
+            return False
+        return 1 + sum(self.is_connected(peer.id) for peer in self._peers) >= self._majority
 
     def _SyncObj__connectedToAnyone(self) -> bool:  # noqa: N802
         """The library asks this when the election timer has run out, and stands if it is true."""
@@ -229,7 +233,7 @@ class Elections(syncobj.SyncObj):  # type: ignore[misc]  # the library is untype
             return
         if not self.is_leader() or self._clock() >= self._handover.ends_at:
             self._handover.end()
-        elif not self._handover.told and self._has_everything(self._members[target]):
+        elif not self._handover.told and self._has_everything(self._known[target]):
             self._handover.told = True
             self._outbox.put(target, {"type": "timeout_now", "term": self.term()})
 

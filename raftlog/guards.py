@@ -36,11 +36,17 @@ _NUMBERS: Final[dict[str, tuple[str, ...]]] = {
 """Every message type that is not refused, and its numbers (S16: the library's other verbs are not offered)."""
 
 
-def check_message(message: Message, config: RaftConfig) -> None:
-    """Raises MessageRefused for what no member of this version sends, before anything of it is used."""
+_OF_LEARNERS: Final = frozenset({"next_node_idx", "snapshot_answer", "propose", "barrier"})
+"""What a learner may say: it follows and asks, but neither leads nor votes."""
+
+
+def check_message(message: Message, config: RaftConfig, *, from_member: bool = True) -> None:
+    """Raises MessageRefused for what no node of this version sends, before anything of it is used."""
     kind = message.get("type")
     if not isinstance(kind, str) or kind not in _NUMBERS:
         raise MessageRefused(f"message of type {kind!r}")
+    if not from_member and kind not in _OF_LEARNERS:
+        raise MessageRefused(f"{kind} from a node that is no member")
     for name in _NUMBERS[kind]:
         number = message.get(name)
         if type(number) is not int or not 0 <= number <= NUMBER_MAX:

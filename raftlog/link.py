@@ -18,8 +18,9 @@ class Link:
     """`dials`: this node makes the connection, the peer accepts it."""
 
     peer: str
-    address: Address
     dials: bool
+    address: Address | None = None
+    """Where to dial it; None for a peer that dials."""
     connection: Connection | None = None
     """Established, or being dialled."""
     epoch: int | None = None

@@ -130,10 +130,10 @@ class RaftNode:
     # Inputs.
 
     def peer_connected(self, peer: str) -> int:
-        """A connection to a member was established, replacing any older one: messages of an older one are dropped from
-        now on. Returns the connection's number, to be named in `receive` and `peer_disconnected`."""
+        """A connection to a node was established, replacing any older one: messages of an older one are dropped from
+        now on. Returns its number, to be named in `receive` and `peer_disconnected`. Who is no member is a learner."""
         with self._at_work():
-            self._connections[peer] += 1
+            self._connections[peer] = self._connections.get(peer, 0) + 1
             self._core.peer_connected(peer)
             return self._connections[peer]
 
@@ -149,7 +149,7 @@ class RaftNode:
         Raises MessageRefused (nothing of it was used) for what no member of this version sends."""
         with self._at_work():
             if connection == self._connections.get(peer):
-                guards.check_message(message, self._config)
+                guards.check_message(message, self._config, from_member=peer in self._identity.members)
                 _RECEIVERS.get(message["type"], RaftNode._receive_consensus)(self, peer, message)
 
     def propose(self, proposal: Proposal) -> None:

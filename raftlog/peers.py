@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from raftlog.addresses import Address, Resolved, Resolver, Target, numeric_target, stream_socket
-from raftlog.auth import NONCE_BYTES, AcceptorHandshake, Credentials, DialerHandshake
+from raftlog.auth import NODE_ID_LENGTH_MAX, NONCE_BYTES, AcceptorHandshake, Credentials, DialerHandshake
 from raftlog.connection import Connection, Message
 from raftlog.link import PING_PERIOD_S, Link
 from raftlog.listener import Listener
@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 UNPROVEN_MAX = 32
 """Accepted connections still in their handshake; the oldest gives way."""
+LEARNERS_MAX = 256
+"""Nodes beside the members that follow the log of this one."""
 
 
 class PeerInput(Protocol):
@@ -43,6 +45,7 @@ class PeerInput(Protocol):
 
 class Peers:
     """All links of this node. `random` gives [0, 1) for the jitter of reconnects, `nonce` that many fresh random bytes.
+    `addresses` are the members'. A node that listens for nobody is a learner: it dials them all.
 
     A connection that brought nothing, or did not finish its handshake, in `timeout_s` is dead.
     Raises OSError if the address to listen on is taken."""
@@ -51,7 +54,7 @@ class Peers:
         self,
         *,
         credentials: Credentials,
-        listen: Address,
+        listen: Address | None,
         addresses: Mapping[str, Address],
         node: PeerInput,
         selector: selectors.BaseSelector,
@@ -71,19 +74,20 @@ class Peers:
         self._aside = False
         self._refusals = RefusalLog(logger, clock)
         self._links = {
-            peer: Link(peer=peer, address=address, dials=credentials.node < peer)
+            peer: Link(peer=peer, address=address, dials=listen is None or credentials.node < peer)
             for peer, address in sorted(addresses.items())
             if peer != credentials.node
         }
-        self._dialers = frozenset(peer for peer, link in self._links.items() if not link.dials)
+        self._members = frozenset(self._links)
         self._unproven: dict[Connection, None] = {}
-        self._listener = Listener(listen, selector, clock, self._refusals, self._accepted)
+        self._listeners = [Listener(listen, selector, clock, self._refusals, self._accepted)] if listen else []
         self._resolver = Resolver()
         selector.register(self._resolver.wakeup, selectors.EVENT_READ, self._on_resolved)
 
     @property
     def port(self) -> int:
-        return self._listener.port
+        [listener] = self._listeners
+        return listener.port
 
     def connected(self) -> list[str]:
         """The peers that messages can be sent to now."""
@@ -113,7 +117,7 @@ class Peers:
         """What time asks for: announce losses, drop what is silent, dial. Call it before each step of the Raft node but
         after the selector's callbacks: what was heard while this process stood still counts."""
         now_s = self._clock()
-        for link in self._links.values():
+        for link in [*self._links.values()]:
             self._keep_alive(link, now_s)
             self._announce_loss(link)
             if link.may_dial(now_s) and not self._aside:
@@ -121,14 +125,16 @@ class Peers:
         for connection in [*self._unproven]:
             if now_s >= connection.dies_at_s(self._timeout_s):
                 connection.close("no handshake in time", refused=True)
-        self._listener.turn(now_s)
+        for listener in self._listeners:
+            listener.turn(now_s)
 
     def next_turn_s(self) -> float:
         """When (on the clock) `turn` must be called though nothing comes in."""
         links = [] if self._aside else self._links.values()
         moments = [link.next_turn_s(self._timeout_s) for link in links]
         moments += [connection.dies_at_s(self._timeout_s) for connection in self._unproven]
-        return min([*moments, self._listener.next_turn_s()])
+        moments += [listener.next_turn_s() for listener in self._listeners]
+        return min(moments, default=float("inf"))
 
     def stand_aside(self, aside: bool) -> None:
         """From now on be cut off from all peers, as by the network; or no longer."""
@@ -139,7 +145,8 @@ class Peers:
     def close(self) -> None:
         self._stopping = True
         self._close_all("this node stops")
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         self._selector.unregister(self._resolver.wakeup)
         self._resolver.close()
 
@@ -151,7 +158,7 @@ class Peers:
 
     def established(self, connection: Connection) -> None:
         assert connection.peer is not None
-        link = self._links[connection.peer]
+        link = self._links.setdefault(connection.peer, Link(peer=connection.peer, dials=False))
         self._unproven.pop(connection, None)
         if link.connection is not None and link.connection is not connection:
             link.connection.close("replaced by a newer connection")
@@ -181,6 +188,8 @@ class Peers:
         if link.epoch is not None and link.live is None:
             epoch, link.epoch = link.epoch, None
             self._node.peer_disconnected(link.peer, connection=epoch)
+            if link.peer not in self._members and link.connection is None:
+                del self._links[link.peer]
 
     def _keep_alive(self, link: Link, now_s: float) -> None:
         connection = link.connection
@@ -197,6 +206,7 @@ class Peers:
     # --- making connections ------------------------------------------------------------------------------------------
 
     def _find_and_dial(self, link: Link) -> None:
+        assert link.address is not None, "who dials knows where to"
         if target := numeric_target(link.address):
             self._dial(link, target)
         else:
@@ -230,11 +240,19 @@ class Peers:
             self._refusals.warning(f"cannot dial {link.peer}: {reason}")
         link.failed(reason, self._clock(), self._random())
 
+    def _may_dial(self, node: str) -> bool:
+        """Of two members one dials; whoever else knows the secret is a learner."""
+        if node in self._members:
+            return not self._links[node].dials
+        learners = self._links.keys() - self._members
+        is_another = 0 < len(node) <= NODE_ID_LENGTH_MAX and node != self._credentials.node
+        return is_another and (node in learners or len(learners) < LEARNERS_MAX)
+
     def _accepted(self, sock: socket.socket, host: str) -> None:
         if self._aside:
             sock.close()
             return
-        handshake = AcceptorHandshake(self._credentials, self._dialers, self._nonce(NONCE_BYTES))
+        handshake = AcceptorHandshake(self._credentials, self._may_dial, self._nonce(NONCE_BYTES))
         self._unproven[Connection(sock, self._selector, handshake, self, self._clock, remote=host)] = None
         if len(self._unproven) > UNPROVEN_MAX:
             next(iter(self._unproven)).close("too many connections without a handshake", refused=True)

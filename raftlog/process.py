@@ -56,11 +56,12 @@ ApplierFactory = Callable[[Any], Applier]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogSettings:
-    """What a log process must be told. `peers` maps node id to raft address and includes this node."""
+    """What a log process must be told. `peers` maps the members' ids to their raft addresses and includes this node;
+    without `listen` it is a learner, which is no member and listens for nobody."""
 
     data_dir: Path
     node: str
-    listen: str
+    listen: str | None
     peers: Mapping[str, str]
     secret: bytes = field(repr=False)
     bootstrap: bool = False
@@ -74,6 +75,7 @@ class LogSettings:
             members=tuple(sorted(self.peers)),
             cluster_id=cluster_id_of(self.secret),
             bootstrap=self.bootstrap,
+            learner=self.listen is None,
         )
 
 
@@ -131,7 +133,7 @@ def _started(
 def _peers(
     settings: LogSettings, node: PeerInput, selector: selectors.BaseSelector, monotonic: Callable[[], float]
 ) -> Peers:
-    listen = parse_address(settings.listen)
+    listen = None if settings.listen is None else parse_address(settings.listen)
     try:
         return Peers(
             credentials=Credentials(

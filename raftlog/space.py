@@ -206,7 +206,7 @@ class SpaceWatch:
             self._node.receive(peer, message, connection=connection)
         elif message.keys() != {"type", "low"} or type(message["low"]) is not bool:
             raise MessageRefused("a disk message with wrong fields")
-        elif self._connections.get(peer) == connection:
+        elif self._connections.get(peer) == connection and peer in self._node.status.members:
             self._low[peer] = message["low"]
 
     def _forget(self, peer: str) -> None:
@@ -238,12 +238,12 @@ class SpaceWatch:
             status,
             disk_free_bytes=self._free_bytes,
             low_disks=tuple(sorted(low)),
-            refuses_clients=self.is_low or (bool(low) and self._have_room() <= len(status.members) // 2),
+            refuses_clients=self.is_low or (bool(low) and self._have_room(status) <= len(status.members) // 2),
         )
 
-    def _have_room(self) -> int:
+    def _have_room(self, status: LogStatus) -> int:
         """Members known to have room. Who is not connected may be one that stands aside."""
-        return int(not self.is_low) + len(self._successors())
+        return int(not self.is_low and status.node in status.members) + len(self._successors())
 
     def propose(self, proposal: Proposal) -> None:
         """See RaftNode.propose. Raises DiskFull besides: nothing whatever is proposed while the disk is out."""

@@ -85,8 +85,8 @@ class StateCopies(Elections):
             return
         self.snapshots_out.step(
             term=self.term(),
-            behind=[peer.id for peer in self._peers if self._needs_snapshot(peer)],
-            connected=[peer.id for peer in self._peers if self.is_connected(peer.id)],
+            behind=[peer.id for peer in self._known.values() if self._needs_snapshot(peer)],
+            connected=[peer for peer in self._known if self.is_connected(peer)],
             first_index=self._journal.first_index,
             term_of=lambda index: self._journal.entry(index)[2],
         )
@@ -151,16 +151,17 @@ class StateCopies(Elections):
     def _needed_by_followers(self) -> float:
         """The last entry that every follower has which answers and is served from the log."""
         oldest = self._clock() - self._config.leader_fallback_s
-        served = [peer for peer in self._peers if self._answered_since(peer, oldest) and not self._needs_snapshot(peer)]
-        return min((self._SyncObj__raftMatchIndex[peer] for peer in served), default=float("inf"))
+        answering = [peer for peer in self._known.values() if self._answered_since(peer, oldest)]
+        served = [self._SyncObj__raftMatchIndex[peer] for peer in answering if not self._needs_snapshot(peer)]
+        return min(served, default=float("inf"))
 
     def _needed_for_copies(self) -> float:
         """The same of those that get a copy, or got one and are catching up."""
         oldest = self._clock() - self._config.leader_fallback_s
         needed = self.snapshots_out.needed_index()
         for peer_id, target in list(self._catching_up.items()):
-            match_index = self._SyncObj__raftMatchIndex[self._members[peer_id]]
-            if match_index >= target or not self._answered_since(self._members[peer_id], oldest):
+            match_index = self._SyncObj__raftMatchIndex[self._known[peer_id]]
+            if match_index >= target or not self._answered_since(self._known[peer_id], oldest):
                 del self._catching_up[peer_id]
             else:
                 needed = min(needed, match_index)

@@ -26,5 +26,7 @@ def _move(work: Work, move: BucketMove) -> str:
         return "unknown_session"
     if seat is not None and seat.session.draining:
         return "draining"
+    if seat is not None and not seat.session.takes_buckets:
+        return "takes_no_buckets"
     work.put_bucket(move.bucket, BucketOwner(node=move.node, epoch=owner.epoch + 1))
     return "ok"

@@ -158,6 +158,8 @@ class OpenSession(Command, frozen=True, kw_only=True, tag="open_session"):
     ahead: Slots
     version: Word
     tzdata: Word
+    takes_buckets: bool = True
+    """Whether the node fires ticks: a worker-only node runs what others fired."""
 
 
 class RenewSession(Command, frozen=True, kw_only=True, tag="renew_session"):
@@ -200,7 +202,8 @@ class BucketMove(msgspec.Struct, frozen=True, kw_only=True, array_like=True, for
 
 class AssignBuckets(Command, frozen=True, kw_only=True, tag="assign_buckets"):
     """Move buckets; each move is a compare-and-set on the bucket's epoch, which it raises by one. Verdict a move in
-    AssignReply.codes: ok | stale_epoch | unknown_session (the node has no live one) | draining | malformed."""
+    AssignReply.codes: ok | stale_epoch | unknown_session (the node has no live one) | draining | takes_no_buckets |
+    malformed."""
 
     moves: Annotated[tuple[BucketMove, ...], Meta(max_length=MOVES_MAX)]
 
@@ -279,6 +282,7 @@ REFUSALS = {
     "unknown_run": "no such run",
     "unknown_session": "no such session, or it has ended",
     "draining": "the node's session is leaving",
+    "takes_no_buckets": "the node runs what others fired, and fires nothing itself",
     "name_taken": "another job of the team has this name",
     "idempotency_conflict": "the idempotency key was used with another body",
     "version_conflict": "the job's version is not the expected one",

@@ -225,6 +225,8 @@ class Session(Record, frozen=True, kw_only=True):
     """The leader has seen no renewal for a while: gets no further claims until it renews."""
     alone: int = 0
     """Renewals in a row that found no other session open."""
+    takes_buckets: bool = True
+    """Whether its node fires ticks."""
 
 
 class BucketOwner(Record, frozen=True, kw_only=True):

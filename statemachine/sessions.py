@@ -147,4 +147,5 @@ def _session_of(command: OpenSession) -> Session:
         opened_ms=command.now_ms,
         version=command.version,
         tzdata=command.tzdata,
+        takes_buckets=command.takes_buckets,
     )

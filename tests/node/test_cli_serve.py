@@ -92,6 +92,14 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
     assert (by_environment.log_level, by_environment.log_format) == ("error", "json")
 
 
+def test_a_worker_is_none_of_the_peers(served: list[ServeSettings]) -> None:
+    usual = ("--data-dir", "/d", "--peers", PEERS, "--cluster-secret-file", "/s")
+    assert horae("serve", *usual, "--node-id", "w1", environment={"HORAE_WORKER": "1"}).exit_code == 7
+    assert served.pop().worker
+    refused = horae("serve", *usual, "--node-id", "n1", "--worker")
+    assert (refused.exit_code, "none of them" in refused.output) == (2, True)
+
+
 def test_the_defaults_are_those_of_the_settings(served: list[ServeSettings]) -> None:
     horae("serve", "--data-dir", "/d", "--node-id", "n1", "--peers", PEERS, "--cluster-secret-file", "/s")
     assert served == [

@@ -36,6 +36,9 @@ def test_the_defaults_of_the_command_line_are_those_of_the_node() -> None:
         ({"http": "127.0.0.1:99999"}, "HOST:PORT"),
         ({"http": ":8101"}, "HOST:PORT"),
         ({"node_id": "n3"}, "must name this node"),
+        ({"worker": True}, "n1 is a worker, and so none of them"),
+        ({"worker": True, "node_id": "w1", "bootstrap": True}, "bootstrap: is for the members"),
+        ({"worker": True, "node_id": "w1", "http": "0.0.0.0:8101"}, "--insecure"),
         ({"raft": "127.0.0.1:7109"}, "but raft is"),
         ({"peers": {"n1": "127.0.0.1:7101", "N/2": "127.0.0.1:7102"}}, "not a node id"),
         ({"peers": {"n1": "127.0.0.1:7101", "n2": "127.0.0.1"}}, "HOST:PORT"),
@@ -48,6 +51,14 @@ def test_the_defaults_of_the_command_line_are_those_of_the_node() -> None:
 def test_settings_that_cannot_work_are_named(change: dict[str, Any], part: str) -> None:
     with pytest.raises(ConfigError, match=part):
         replace(SETTINGS, **change).validate()
+
+
+def test_a_worker_listens_for_no_other_node() -> None:
+    """(M25)"""
+    worker = replace(SETTINGS, worker=True, node_id="w1", raft="0.0.0.0:1")
+    worker.validate()
+    assert (worker.node_config().raft, worker.node_config().takes_buckets) == ("", False)
+    assert SETTINGS.node_config().takes_buckets
 
 
 def test_other_listeners_are_accepted_when_asked_for() -> None:

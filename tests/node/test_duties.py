@@ -155,6 +155,16 @@ def test_a_draining_node_hands_over_its_buckets(cluster: Cluster) -> None:
     assert {move.node for move in duty.command.moves} == {"n2", "n3"}
 
 
+def test_a_node_that_takes_no_buckets_gets_none(cluster: Cluster) -> None:
+    """A worker-only node runs what others fired (M25)."""
+    cluster.nodes["w1"] = msgspec.structs.replace(session("w1"), takes_buckets=False)
+    assert LeaderDuties(CLUSTER).step(0.0, 0, cluster) == []
+    cluster.nodes["n1"] = session("n1", draining=True)
+    (duty,) = LeaderDuties(CLUSTER).step(0.0, 0, cluster)
+    assert isinstance(duty.command, AssignBuckets)
+    assert {move.node for move in duty.command.moves} == {"n2", "n3"}
+
+
 def test_ended_sessions_are_reaped_until_nothing_remains(cluster: Cluster) -> None:
     cluster.ended = [("n3", 1)]
     cluster.nodes["n3"] = session("n3", incarnation=2)

@@ -92,8 +92,8 @@ def argv(
     watches_disk: bool = True,
     raft: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """The command line of a log process. If it does not watch its disk, it writes until a commit fails; `raft` are
-    settings that differ from the usual."""
+    """The command line of a log process; of a learner, if the node is not one of the peers. If it does not watch its
+    disk, it writes until a commit fails; `raft` are settings that differ from the usual."""
     told = {
         "data_dir": str(data_dir),
         "node": node,
@@ -111,10 +111,10 @@ def main() -> int:
     settings = LogSettings(
         data_dir=Path(told["data_dir"]),
         node=told["node"],
-        listen=told["peers"][told["node"]],
+        listen=told["peers"].get(told["node"]),
         peers=told["peers"],
         secret=told["secret"].encode(),
-        bootstrap=True,
+        bootstrap=told["node"] in told["peers"],
         raft=RaftConfig(**told.get("raft", {})),
         space=SpaceLimits(share=1e-12) if told.get("blind") else SpaceLimits(),
     )

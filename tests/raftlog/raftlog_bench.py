@@ -38,7 +38,7 @@ def over_the_wire(message: Message) -> Message:
 
 
 class Bench:
-    """`size` nodes n1, n2, … with their disks under `root`."""
+    """`size` nodes n1, n2, … with their disks under `root`. A node of another name is a learner."""
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class Bench:
                 members=self.members,
                 cluster_id="bench",
                 bootstrap=self.bootstrap if bootstrap is None else bootstrap,
+                learner=name not in self.members,
             ),
             config=self.config,
             disk=disk,
@@ -90,7 +91,7 @@ class Bench:
         """What the open transaction holds is lost, and with it the connections and what is under way on them."""
         self.nodes.pop(name).close()
         self.disks.pop(name).close()
-        for other in self.members:
+        for other in (*self.members, *self.nodes):
             self.disconnect(name, other)
 
     def connect(self, one: str, other: str) -> None:
@@ -102,7 +103,8 @@ class Bench:
         names = sorted(self.nodes)
         for position, one in enumerate(names):
             for other in names[position + 1 :]:
-                self.connect(one, other)
+                if one in self.members or other in self.members:
+                    self.connect(one, other)
 
     def disconnect(self, one: str, other: str) -> None:
         for source, target in ((one, other), (other, one)):
@@ -139,7 +141,7 @@ class Bench:
         """Deliver and step, all nodes, until nothing is under way; the clock stands."""
         for _ in range(rounds):
             for name in sorted(self.nodes):
-                for source in self.members:
+                for source in sorted(self.nodes.keys() | set(self.members)):
                     self.deliver(source, name)
                 self.step(name)
             if not any(self.links.values()):

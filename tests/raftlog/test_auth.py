@@ -33,7 +33,7 @@ def dialer(node: str = "n1", peer: str = "n2", nonce: int = 1, **changed: Any) -
 
 
 def acceptor(node: str = "n2", nonce: int = 2, peers: tuple[str, ...] = ("n1",), **changed: Any) -> AcceptorHandshake:
-    return AcceptorHandshake(credentials(node, **changed), frozenset(peers), bytes([nonce]) * NONCE_BYTES)
+    return AcceptorHandshake(credentials(node, **changed), frozenset(peers).__contains__, bytes([nonce]) * NONCE_BYTES)
 
 
 def answer(side: DialerHandshake | AcceptorHandshake, packed: bytes | None) -> bytes:
@@ -83,7 +83,7 @@ def test_strangers_are_refused(one: DialerHandshake, other: AcceptorHandshake) -
 
 def test_another_node_at_the_address_is_refused_by_the_dialer() -> None:
     one = dialer(peer="n3")
-    liar = AcceptorHandshake(credentials("n3"), frozenset({"n1"}), b"x" * NONCE_BYTES)
+    liar = AcceptorHandshake(credentials("n3"), frozenset({"n1"}).__contains__, b"x" * NONCE_BYTES)
     challenge = unpack(answer(liar, one.start()))
     challenge[2] = "n2"
     with pytest.raises(HandshakeRefused, match="n2"):

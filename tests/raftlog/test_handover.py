@@ -187,7 +187,7 @@ def _receive(bench: Bench, name: str, sender: str, order: dict[str, Any], *, ung
     """The handlers are looked up in a table: a replaced method is called by hand."""
     if unguarded:
         core = bench.nodes[name]._core
-        core._on_timeout_now(core._members[sender], order)
+        core._on_timeout_now(core._known[sender], order)
     else:
         bench.nodes[name].receive(sender, order, connection=bench.connections[sender, name])
 

@@ -324,7 +324,7 @@ def test_when_accepting_fails_it_pauses_and_goes_on(net: Net, monkeypatch: pytes
             self.calls += 1
             raise OSError(24, "Too many open files")
 
-    listener = two._listener
+    listener = two._listeners[0]
     exhausted = Exhausted(listener._sock)
     with monkeypatch.context() as patched:
         patched.setattr(listener, "_sock", exhausted)

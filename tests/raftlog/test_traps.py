@@ -160,7 +160,7 @@ def test_trap_7_sending_cannot_close_a_connection(bench: Bench) -> None:
     """Sending only collects: whatever the network does later, it does outside the library's loops."""
     bench.elect("n1")
     outbox = bench.nodes["n1"]._outbox
-    assert outbox.send(bench.nodes["n1"]._core._members["n2"], {"type": "response_vote", "term": 1})
+    assert outbox.send(bench.nodes["n1"]._core._known["n2"], {"type": "response_vote", "term": 1})
     with must_raise(LogBroken):
         outbox.put("n2", {"type": "transfer", "term": 1})
 

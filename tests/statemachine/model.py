@@ -306,6 +306,7 @@ class Model(CompletionModel):
             opened_ms=command.now_ms,
             version=command.version,
             tzdata=command.tzdata,
+            takes_buckets=command.takes_buckets,
         )
         self.renewed(command, 0)
         return c.SessionReply()
@@ -376,5 +377,7 @@ class Model(CompletionModel):
                 return "unknown_session"
             if session.draining:
                 return "draining"
+            if not session.takes_buckets:
+                return "takes_no_buckets"
         self.buckets[move.bucket] = (move.node, epoch + 1)
         return "ok"

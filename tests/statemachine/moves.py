@@ -190,6 +190,7 @@ def open_session(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
         ahead=numbers.below(4),
         version="v",
         tzdata="z",
+        takes_buckets=not numbers.rarely(),
     )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from statemachine.commands import (
     REAP_SLICE_MAX,
+    AssignBuckets,
+    AssignReply,
+    BucketMove,
     ExpireSession,
     Finish,
     OpenSession,
@@ -18,7 +22,7 @@ from statemachine.commands import (
 from statemachine.keys import run_id_of
 from statemachine.records import AttemptOutcome, RunKind, RunState
 from statemachine.snapshot import Snapshot
-from tests.statemachine.driver import NOW_MS, Driver, fire, tick
+from tests.statemachine.driver import NOW_MS, Driver, fire, open_session, tick
 
 SECOND = 1000
 
@@ -160,3 +164,15 @@ def test_renewals_keep_the_wall_clock_of_the_node(driver: Driver) -> None:
     assert session is not None
     assert (session.renewal, session.wall_ms, session.opened_ms, session.live) == (3, NOW_MS + 77, NOW_MS, True)
     assert (session.http, session.raft, session.tzdata) == ("n1:8101", "n1:7101", "2026a")
+
+
+def test_a_node_that_takes_no_buckets_is_assigned_none(driver: Driver) -> None:
+    """A worker-only node (M25) has claims handed out to it all the same."""
+    driver.open("n1", slots=0)
+    driver.apply(msgspec.structs.replace(open_session("w1", 1, slots=5, ahead=0), takes_buckets=False))
+    moves = tuple(BucketMove(bucket=bucket, expected_epoch=0, node="w1") for bucket in range(2))
+    reply = driver.apply(AssignBuckets(now_ms=NOW_MS, moves=moves)).reply
+    assert reply == AssignReply(codes=("takes_no_buckets", "takes_no_buckets"))
+    driver.put("A")
+    driver.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce="x"))
+    assert driver.run(run_id_of("A", NOW_MS, RunKind.MANUAL, "x")).node == "w1"
