@@ -34,12 +34,18 @@ class ShiftedClock(SystemClock):
 
     def __init__(self) -> None:
         self.ahead_s = 0.0
+        self._stopped: tuple[int, float] | None = None
+
+    def stop(self) -> None:
+        """From now on only `ahead_s` moves it: however slow the machine is, no time passes by itself."""
+        self._stopped = super().wall_ms(), super().boottime()
 
     def wall_ms(self) -> int:
-        return super().wall_ms() + round(self.ahead_s * 1000)
+        base_ms = super().wall_ms() if self._stopped is None else self._stopped[0]
+        return base_ms + round(self.ahead_s * 1000)
 
     def boottime(self) -> float:
-        return super().boottime() + self.ahead_s
+        return (super().boottime() if self._stopped is None else self._stopped[1]) + self.ahead_s
 
 
 @dataclass

@@ -102,6 +102,7 @@ async def test_a_node_that_is_not_heard_gets_no_further_runs_until_it_is(idle: L
         with idle.snapshot() as snapshot:
             return {node: len(list(snapshot.claims_of(node, 1))) for node in ("n1", "n2")}
 
+    idle.clock.stop()
     job = Job(job_id="A", name="a", team="t", target=NoopTarget(), created_ms=1, updated_ms=1)
     idle.log.apply(
         [
