@@ -6,15 +6,17 @@ The same rules hold again when an attempt is made; here they become messages for
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from yarl import URL
 
+from executor.admission_processes import check_command, check_container
 from executor.egress import literal_address, refusal
 from executor.http_call import METHODS, header_fault
 from executor.success_codes import parse_success_codes
 
+KINDS = ("http", "container", "command", "noop")
 URL_CHARS_MAX = 2048
 HEADERS_MAX = 64
 HEADER_VALUE_CHARS_MAX = 4096
@@ -29,11 +31,18 @@ Fault = tuple[str, str]
 
 def check_target(target: Mapping[str, Any], *, allow_link_local: bool = False) -> list[Fault]:
     """The faults of a target given as plain values with its `type`; empty when it can be run. Pure; looks no name
-    up."""
-    kind = target.get("type")
-    if kind not in _CHECKS:
-        return [("target.type", f"must be one of {', '.join(sorted(_CHECKS))}")]
-    return list(_CHECKS[kind](target, allow_link_local))
+    up, and does not ask whether any node runs such a kind."""
+    match target.get("type"):
+        case "http":
+            return list(_check_http(target, allow_link_local))
+        case "container":
+            return list(check_container(target))
+        case "command":
+            return list(check_command(target))
+        case "noop":
+            return []
+        case _:
+            return [("target.type", f"must be one of {', '.join(KINDS)}")]
 
 
 def _check_http(target: Mapping[str, Any], allow_link_local: bool) -> Iterator[Fault]:
@@ -105,10 +114,3 @@ def _check_headers(headers: Mapping[str, str]) -> Iterator[Fault]:
         elif name.lower() in seen:
             yield path, "is there twice (header names ignore case)"
         seen.add(name.lower())
-
-
-def _check_noop(target: Mapping[str, Any], allow_link_local: bool) -> Iterator[Fault]:
-    return iter(())
-
-
-_CHECKS: dict[str, Callable[[Mapping[str, Any], bool], Iterator[Fault]]] = {"http": _check_http, "noop": _check_noop}

@@ -73,3 +73,17 @@ class InstantExecutor(Executor, Protocol):
     def run_instantly(self, assignment: Assignment) -> Outcome:
         """What `run` would answer, at once. Does no I/O, has no output and never raises."""
         ...
+
+
+@runtime_checkable
+class ReapingExecutor(Executor, Protocol):
+    """An executor whose attempts could outlive this process."""
+
+    async def reap(self) -> int:
+        """End whatever is of this node and not of an attempt that runs now: what an earlier start left behind, what
+        slipped out of an attempt. Returns how many were ended. Raises Unavailable when that cannot be known."""
+        ...
+
+
+class Unavailable(Exception):
+    """Attempts of this kind cannot run on this node now; the message is one line for a person."""

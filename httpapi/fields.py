@@ -42,7 +42,6 @@ NOT_YET: Mapping[str, frozenset[str]] = {
     "": frozenset({"max_runs", "start_deadline_s", "notify", "after_completion"}),
     "overlap_policy": frozenset({"queue_one", "queue_all", "replace"}),
     "misfire_policy": frozenset({"catch_up"}),
-    "target.type": frozenset({"container", "command"}),
     "target": frozenset({"signing_secret"}),
 }
 """Values by path ('' and 'target': field names) that later versions know: the refusal says so."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from executor import describe_missing
 from executor.interface import Executor, InstantExecutor, Outcome, OutcomeKind
 from node.attempt_output import AttemptOutput
 from node.backlog import Backlog
@@ -169,8 +170,7 @@ class Attempts:
     async def _outcome(self, work: Work, output: AttemptOutput) -> Outcome:
         executor = self._executors.get(work.definition.kind)
         if executor is None:
-            detail = f"this node cannot run targets of type {work.definition.kind}"
-            return Outcome(kind=OutcomeKind.FAILED, detail=detail)
+            return Outcome(kind=OutcomeKind.FAILED, detail=describe_missing(work.definition.kind))
         try:
             return await executor.run(work.assignment(), output)
         except Exception:

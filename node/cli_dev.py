@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from node.cli_targets import target_options
 from node.config import LOG_LEVELS
 
 SECRET_BYTES = 32
@@ -31,7 +32,8 @@ RAFT_PORT = 7101
     show_default=True,
     help="The least severe lines that are logged.",
 )
-def dev(data_dir: Path | None, http: str | None, log_level: str) -> None:
+@target_options
+def dev(data_dir: Path | None, http: str | None, log_level: str, **targets: Any) -> None:
     """Run one node on loopback, ready to play with. What it is told stays in its data directory.
 
     \b
@@ -47,7 +49,7 @@ def dev(data_dir: Path | None, http: str | None, log_level: str) -> None:
     click.echo(f"In another terminal:\n  export HORAE_URL=http://{options['http']}")
     click.echo("  horae job create --name hello --schedule '@every 5s' --noop\n  horae run list hello\n")
     click.echo("Ctrl-C stops it; the data stays.")
-    run(options | {"log_level": log_level})
+    run(options | {"log_level": log_level} | targets)
 
 
 def dev_options(directory: Path, http: str | None) -> dict[str, Any]:

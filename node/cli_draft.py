@@ -7,6 +7,8 @@ from typing import IO, Any, TypeVar
 
 import click
 
+from node.cli_draft_target import TARGET_OPTIONS, build_target
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
@@ -16,10 +18,7 @@ _OPTIONS = (
     click.option("--schedule", multiple=True, help="A cron expression, @daily, @every 90s, …; may be repeated."),
     click.option("--run-at", help="Run once, then: 2030-01-01T09:00:00 (read in --tz), or with an offset."),
     click.option("--tz", help="An IANA time zone, such as Europe/Berlin. [default: UTC]"),
-    click.option("--url", help="Call this URL."),
-    click.option("--noop", is_flag=True, help="Do nothing, successfully."),
-    click.option("--method", help="With --url. [default: POST]"),
-    click.option("--header", multiple=True, help="With --url: 'Name: value'; may be repeated."),
+    *TARGET_OPTIONS,
     click.option("--args", help="JSON that is handed to the target."),
     click.option("--timeout", type=float, help="Seconds until an attempt is killed and has failed. [default: 60]"),
     click.option("--max-retries", type=int, help="Attempts after a failed first one. [default: 3]"),
@@ -62,7 +61,7 @@ def _from_options(given: dict[str, Any]) -> dict[str, Any]:
     if ("schedule" in given) == ("run_at" in given):
         raise click.UsageError("Give either --schedule or --run-at.")
     draft = {name: given[name] for name in _SAME_NAME if name in given}
-    draft["target"] = _target(given)
+    draft["target"] = build_target(given)
     if "schedule" in given:
         draft["schedule"] = given["schedule"][0] if len(given["schedule"]) == 1 else list(given["schedule"])
     if "args" in given:
@@ -72,28 +71,6 @@ def _from_options(given: dict[str, Any]) -> dict[str, Any]:
     if "priority" in given:
         draft["priority"] = int(given["priority"]) if given["priority"].isdecimal() else given["priority"]
     return draft
-
-
-def _target(given: dict[str, Any]) -> dict[str, Any]:
-    if ("url" in given) == ("noop" in given):
-        raise click.UsageError("Say what to run: either --url or --noop.")
-    if "noop" in given:
-        if "method" in given or "header" in given:
-            raise click.UsageError("--method and --header belong to --url.")
-        return {"type": "noop"}
-    target = {"type": "http", "url": given["url"]}
-    if "method" in given:
-        target["method"] = given["method"].upper()
-    if "header" in given:
-        target["headers"] = dict(map(_header, given["header"]))
-    return target
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise click.UsageError(f"--header {text!r}: write it as 'Name: value'.")
-    return name.strip(), value.strip()
 
 
 def parse_json(option: str, text: str | bytes) -> Any:

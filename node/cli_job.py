@@ -43,6 +43,9 @@ def create(server: str, output: str | None, idempotency_key: str | None, **optio
       horae job create --name report --schedule '0 2 * * *' --tz Europe/Berlin \\
           --url https://billing.example/report --header 'X-Env: prod' --args '{"kind": "daily"}'
       horae job create --name once --run-at 2030-01-01T09:00:00 --tz Asia/Tokyo --url https://a.example
+      horae job create --name export --schedule @daily --tz UTC --image registry.example/export:4 \\
+          --command 'export --full' --env REGION=eu --memory-mb 512 --cpu 0.5
+      horae job create --name sync --schedule '@every 5m' --command 'rsync -a /srv/in /srv/out'
       horae job create -f job.json
     """
     draft = build_draft(options)

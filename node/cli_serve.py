@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from node.cli_targets import target_options
 from node.config import (
     AHEAD_DEFAULT,
     LOG_FORMATS,
@@ -97,6 +98,7 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
     is_flag=True,
     help="Let jobs call link-local addresses, such as a cloud's metadata service. The same on every node.",
 )
+@target_options
 @click.option(
     "--slots",
     envvar="HORAE_SLOTS",

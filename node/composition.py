@@ -64,6 +64,7 @@ def compose(
         figures=lambda: figures_of(around.reader, clock.wall_ms),
         log_status=lambda: around.log.status,
         running=lambda: runtime.worker.attempts.running_by_kind(),
+        executors_up=lambda: runtime.reaper.up_by_kind(),
         skew_s=lambda live: skews.skews_s(live).get(config.node),
         loop_lag_s=lambda: runtime.loop_lag.worst_s,
     )

@@ -206,6 +206,8 @@ class ServeSettings:
     """How much of the replicated log is kept, in MiB: a node that was away for longer gets a copy of the state."""
     allow_link_local: bool = False
     """Let jobs call link-local addresses, those of the cloud's metadata among them."""
+    allow_commands: bool = False
+    """Run programs of this machine for jobs, as this node's user: whoever may create a job can then do what it can."""
     access_log: bool = False
     """Log a line a request: at hundreds of requests a second that is most of what a node logs."""
     log_level: str = "info"

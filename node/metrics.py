@@ -47,12 +47,14 @@ class Metrics:
         figures: Callable[[], StateFigures | None],
         log_status: Callable[[], LogStatus],
         running: Callable[[], Mapping[str, int]],
+        executors_up: Callable[[], Mapping[str, bool]],
         skew_s: Callable[[Collection[str]], float | None],
         loop_lag_s: Callable[[], float],
     ) -> None:
         self._figures = figures
         self._log_status = log_status
         self._running = running
+        self._executors_up = executors_up
         self._skew_s = skew_s
         self._loop_lag_s = loop_lag_s
         self._registry = CollectorRegistry()
@@ -84,6 +86,8 @@ class Metrics:
     def collect(self) -> Iterable[Metric]:
         """Called by the registry at each scrape."""
         yield _labelled(GaugeMetricFamily, "horae_running", "Attempts under way on this node.", "kind", self._running())
+        up = {kind: float(is_up) for kind, is_up in self._executors_up().items()}
+        yield _labelled(GaugeMetricFamily, "horae_executor_up", "1 if this node can run the kind now.", "kind", up)
         text = "How late this node's event loop turned, at worst in the last half minute."
         yield GaugeMetricFamily("horae_loop_lag_seconds", text, value=self._loop_lag_s())
         yield from _raft(self._log_status())

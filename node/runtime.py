@@ -15,6 +15,7 @@ from node.look_ahead import LookAhead
 from node.loop_lag import LoopLag
 from node.metrics import Metrics
 from node.plans import Plan, PlanCache
+from node.reaping import Reaper
 from node.runlogs import RunLogs
 from node.session_calls import SessionCalls
 from node.skew import ClockSkews
@@ -81,6 +82,7 @@ class Runtime:
         self._tzdata = tzdata
         self._other_tzdata: dict[str, str] = {}
         self.skews = skews
+        self.reaper = Reaper(executors)
         self.loop_lag = LoopLag(clock.monotonic)
         self.probe = QuorumProbe(log, clock, every_s=config.quorum_probe_every_s)
         calls = SessionCalls(
@@ -127,6 +129,7 @@ class Runtime:
         self._log.subscribe(self._config.node, self._on_events)
         self._log.subscribe(EVERY_NODE, self._on_events)
         self._log.on_status(self._on_status)
+        await self.reaper.reap()
         async with asyncio.TaskGroup() as group:
             loops = [
                 group.create_task(loop)
@@ -137,6 +140,7 @@ class Runtime:
                     self._duties.run(),
                     self.probe.run(),
                     self.loop_lag.run(),
+                    self.reaper.run(),
                     self._prune_forever(),
                 )
             ]

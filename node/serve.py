@@ -13,6 +13,7 @@ import contextlib
 import gc
 import logging
 import random
+import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator
@@ -44,6 +45,8 @@ from statemachine.reader import StateReader
 __all__ = ["ServeSettings", "run_node"]
 
 LOGS_NAME = "logs"
+INCARNATION_BYTES = 8
+"""Of the name of one start of this node, told apart from those before."""
 API_CLOSE_S = 2.0
 """How long requests may still take while the API ends."""
 
@@ -100,7 +103,7 @@ async def _serve(settings: ServeSettings) -> None:
         log = await stack.enter_async_context(_log_process(settings, told_to_stop))
         reader = StateReader(str(database_path(settings.data_dir)))
         stack.callback(reader.close)
-        executors = build_executors(allow_link_local=settings.allow_link_local)
+        executors = _executors(settings)
         stack.push_async_callback(_close_all, list(executors.values()))
         node = _compose(settings, log, reader, executors)
         app = build_app(node.service, node=settings.node_id, address=settings.http, access_log=settings.access_log)
@@ -151,6 +154,19 @@ def _error_of(context: dict[str, object]) -> BaseException | None:
     return error if isinstance(error, BaseException) else None
 
 
+def _executors(settings: ServeSettings) -> dict[str, Executor]:
+    return build_executors(
+        allow_link_local=settings.allow_link_local,
+        allow_commands=settings.allow_commands,
+        owner=f"{_cluster_id(settings)}/{settings.node_id}",
+        incarnation=secrets.token_hex(INCARNATION_BYTES),
+    )
+
+
+def _cluster_id(settings: ServeSettings) -> str:
+    return cluster_id_of(read_secret(settings.cluster_secret_file))
+
+
 def _compose(settings: ServeSettings, log: LogClient, reader: StateReader, executors: dict[str, Executor]) -> Node:
     around = Surroundings(
         log=log,
@@ -162,7 +178,7 @@ def _compose(settings: ServeSettings, log: LogClient, reader: StateReader, execu
     )
     identity = Identity(
         node=settings.node_id,
-        cluster_id=cluster_id_of(read_secret(settings.cluster_secret_file)),
+        cluster_id=_cluster_id(settings),
         raft_addresses=settings.peers,
         tzdata=pin_tzdata(),
     )

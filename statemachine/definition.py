@@ -11,22 +11,30 @@ from collections.abc import Callable, Iterable
 from statemachine.keys import JOB_ID_PATTERN
 from statemachine.limits import (
     ARGS_BYTES_MAX,
+    ARGUMENT_LENGTH_MAX,
+    ARGUMENTS_MAX,
     DURATION_S_MAX,
     EXPRESSION_LENGTH_MAX,
     EXPRESSIONS_MAX,
     HEADER_LENGTH_MAX,
     HEADERS_MAX,
+    IMAGE_LENGTH_MAX,
     LABEL_LENGTH_MAX,
     LABELS_MAX,
     MULTIPLIER_MAX,
     NAME_LENGTH_MAX,
+    NETWORK_LENGTH_MAX,
+    PATH_LENGTH_MAX,
+    RESOURCE_MAX,
     RETRIES_MAX,
     TEAM_LENGTH_MAX,
     TIME_MS_MAX,
     URL_LENGTH_MAX,
+    VARIABLE_LENGTH_MAX,
+    VARIABLES_MAX,
     WORD_LENGTH_MAX,
 )
-from statemachine.records import HttpTarget, Job
+from statemachine.records import CommandTarget, ContainerTarget, HttpTarget, Job
 
 _JOB_ID = re.compile(JOB_ID_PATTERN, re.ASCII)
 
@@ -57,9 +65,18 @@ def _is_map(entries: dict[str, str], count_max: int, length_max: int) -> bool:
 
 
 def _is_target(job: Job) -> bool:
-    target = job.target
-    if not isinstance(target, HttpTarget):
-        return True
+    match job.target:
+        case HttpTarget() as target:
+            return _is_http(target)
+        case ContainerTarget() as target:
+            return _is_container(target)
+        case CommandTarget() as target:
+            return _is_command(target)
+        case _:
+            return True
+
+
+def _is_http(target: HttpTarget) -> bool:
     return (
         len(target.url) <= URL_LENGTH_MAX
         and _is_short((target.method, target.success_codes), WORD_LENGTH_MAX)
@@ -67,6 +84,35 @@ def _is_target(job: Job) -> bool:
         and len(target.body or "") <= ARGS_BYTES_MAX
         and (target.heartbeat_s is None or 0 < target.heartbeat_s <= DURATION_S_MAX)
     )
+
+
+def _is_container(target: ContainerTarget) -> bool:
+    return (
+        1 <= len(target.image) <= IMAGE_LENGTH_MAX
+        and _are_arguments(target.command)
+        and _is_map(target.env, VARIABLES_MAX, VARIABLE_LENGTH_MAX)
+        and (target.cpu is None or 0 < target.cpu <= RESOURCE_MAX)
+        and _are_resources(target.memory_mb)
+        and len(target.network or "") <= NETWORK_LENGTH_MAX
+    )
+
+
+def _is_command(target: CommandTarget) -> bool:
+    return (
+        len(target.argv) > 0
+        and _are_arguments(target.argv)
+        and _is_map(target.env, VARIABLES_MAX, VARIABLE_LENGTH_MAX)
+        and len(target.cwd or "") <= PATH_LENGTH_MAX
+        and _are_resources(target.memory_mb, target.cpu_s, target.open_files)
+    )
+
+
+def _are_arguments(arguments: tuple[str, ...]) -> bool:
+    return len(arguments) <= ARGUMENTS_MAX and _is_short(arguments, ARGUMENT_LENGTH_MAX)
+
+
+def _are_resources(*amounts: int | None) -> bool:
+    return all(amount is None or 1 <= amount <= RESOURCE_MAX for amount in amounts)
 
 
 # A NaN compares false with everything, so each range refuses it.

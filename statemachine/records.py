@@ -36,11 +36,46 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True, tag="http", tag_fiel
     ends it."""
 
 
+class ContainerTarget(
+    msgspec.Struct, frozen=True, kw_only=True, tag="container", tag_field="type", forbid_unknown_fields=True
+):
+    """A container of the Docker Engine of the node that runs it."""
+
+    image: str
+    command: tuple[str, ...] = ()
+    """Empty: what the image says."""
+    env: dict[str, str] = {}
+    cpu: float | None = None
+    """Processors that it may keep busy, such as 0.5; None: all."""
+    memory_mb: int | None = None
+    """MiB that it may use, without swap; None: all."""
+    pull: Literal["missing", "always", "never"] = "missing"
+    network: str | None = None
+    """The name of a network of the engine, none, bridge or host; None: the engine's default."""
+
+
+class CommandTarget(
+    msgspec.Struct, frozen=True, kw_only=True, tag="command", tag_field="type", forbid_unknown_fields=True
+):
+    """A program on the node that runs it, started without a shell."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    """Absolute; None: the root folder."""
+    memory_mb: int | None = None
+    """MiB of address space that each of its processes may have; None: no limit of its own."""
+    cpu_s: int | None = None
+    """Seconds of processor time that each of its processes may use."""
+    open_files: int | None = None
+    """Files that each of its processes may have open at once."""
+
+
 class NoopTarget(msgspec.Struct, frozen=True, kw_only=True, tag="noop", tag_field="type", forbid_unknown_fields=True):
     """Succeeds at once: benchmarks and smoke tests."""
 
 
-Target = HttpTarget | NoopTarget
+Target = HttpTarget | ContainerTarget | CommandTarget | NoopTarget
 
 
 class RunState(StrEnum):

@@ -1,17 +1,31 @@
 """What a job's target is refused for when the job is created."""
 
+import math
 from typing import Any
 
 import pytest
 
 from executor import check_target
 from executor.admission import BODY_BYTES_MAX, HEADERS_MAX, URL_CHARS_MAX
+from executor.admission_processes import ARGUMENTS_MAX
+from executor.environment import VALUE_CHARS_MAX, VARIABLES_MAX
 
 URL = "https://example.com/hook"
 
 
+DIGEST = "sha256:" + "0a" * 32
+
+
 def http(**fields: Any) -> dict[str, Any]:
     return {"type": "http", "url": URL} | fields
+
+
+def container(image: Any = "registry.example:5000/team/report:1.4", **fields: Any) -> dict[str, Any]:
+    return {"type": "container", "image": image} | fields
+
+
+def command(*argv: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "command", "argv": argv} | fields
 
 
 @pytest.mark.parametrize(
@@ -25,6 +39,17 @@ def http(**fields: Any) -> dict[str, Any]:
         http(method="get", success_codes="2xx,304", headers={"X-Env": "prod", "Authorization": "Bearer a:b"}),
         http(body="x" * BODY_BYTES_MAX),
         http(headers={}, body=None),
+        container(),
+        container("busybox"),
+        container("library/a_b.c-d__e"),
+        container(f"ghcr.io/a/b:v1@{DIGEST}"),
+        container(command=["a", ""], env={"A.b-c": ""}, cpu=0.01, memory_mb=6, pull="always", network="my-net_1.x"),
+        container(network="host"),
+        command("ls"),
+        command("/opt/my program", "-a", env={"_A1": "x" * VALUE_CHARS_MAX}, cwd="/srv/a b"),
+        command("ls", memory_mb=16, cpu_s=1, open_files=8),
+        command("ls", env=None, cwd=None, memory_mb=None),
+        command(*["x"] * ARGUMENTS_MAX),
     ],
 )
 def test_a_valid_target_has_no_faults(target: dict[str, Any]) -> None:
@@ -34,8 +59,8 @@ def test_a_valid_target_has_no_faults(target: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("target", "path", "says"),
     [
-        ({}, "target.type", "must be one of http, noop"),
-        ({"type": "ftp"}, "target.type", "must be one of http, noop"),
+        ({}, "target.type", "must be one of http, container, command, noop"),
+        ({"type": "ftp"}, "target.type", "must be one of http, container, command, noop"),
         ({"type": "http"}, "target.url", "is missing"),
         (http(url=""), "target.url", "is missing"),
         (http(url="example.com/hook"), "target.url", "must begin with http:// or https://"),
@@ -74,6 +99,42 @@ def test_a_valid_target_has_no_faults(target: dict[str, Any]) -> None:
         (http(headers={"X": "a\0b"}), "target.headers.X", "control character"),
         (http(headers={"X": "a" * 5000}), "target.headers.X", "longer than"),
         (http(headers={"X": "1", "x": "2"}), "target.headers.x", "is there twice"),
+        ({"type": "container"}, "target.image", "is missing"),
+        (container(""), "target.image", "is missing"),
+        (container("Report"), "target.image", "in lower case"),
+        (container("a b"), "target.image", "docker pull"),
+        (container("-rm"), "target.image", "docker pull"),
+        (container("../../x"), "target.image", "docker pull"),
+        (container("x:"), "target.image", "docker pull"),
+        (container("x@sha256:00"), "target.image", "docker pull"),
+        (container("a" * 600), "target.image", "docker pull"),
+        (container("x?fromSrc=-"), "target.image", "docker pull"),
+        (container("x\n"), "target.image", "docker pull"),
+        (container(command="ls -l"), "target.command", "a list of words"),
+        (container(command=["a"] * (ARGUMENTS_MAX + 1)), "target.command", f"more than {ARGUMENTS_MAX} words"),
+        (container(env={"HORAE_RUN_ID": "x"}), "target.env.HORAE_RUN_ID", "Horae's own"),
+        (container(env={"A=B": "x"}), "target.env.A=B", "no name of a variable"),
+        (container(env={"": "x"}), "target.env.", "no name of a variable"),
+        (container(env={"1A": "x"}), "target.env.1A", "no digit first"),
+        (container(env={"A": "x\0"}), "target.env.A", "NUL"),
+        (container(env={"A": "x" * (VALUE_CHARS_MAX + 1)}), "target.env.A", f"longer than {VALUE_CHARS_MAX}"),
+        (container(env={f"A{i}": "" for i in range(VARIABLES_MAX + 1)}), "target.env", f"more than {VARIABLES_MAX}"),
+        (container(cpu=0), "target.cpu", "from 0.01 to 1,024 processors"),
+        (container(cpu=math.nan), "target.cpu", "from 0.01"),
+        (container(memory_mb=5), "target.memory_mb", "from 6 to"),
+        (container(pull="sometimes"), "target.pull", "missing, always, never"),
+        (container(network="container:db"), "target.network", "none, bridge, host"),
+        (container(network=""), "target.network", "none, bridge, host"),
+        ({"type": "command"}, "target.argv", "names no program"),
+        (command(""), "target.argv", "names no program"),
+        (command("ls", "x" * 9000), "target.argv[1]", "longer than"),
+        (command("ls", "a\0b"), "target.argv[1]", "NUL"),
+        (command("ls", env={"HORAE_MARK": "x"}), "target.env.HORAE_MARK", "Horae's own"),
+        (command("ls", cwd="srv"), "target.cwd", "absolute path"),
+        (command("ls", cwd="/a\0"), "target.cwd", "absolute path"),
+        (command("ls", memory_mb=1), "target.memory_mb", "from 16 to"),
+        (command("ls", cpu_s=0), "target.cpu_s", "seconds of processor time"),
+        (command("ls", open_files=3), "target.open_files", "from 8 to 1,000,000 files"),
         (http(headers={f"X-{i}": "1" for i in range(HEADERS_MAX + 1)}), "target.headers", f"more than {HEADERS_MAX}"),
     ],
 )

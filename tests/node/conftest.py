@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pytest
 
+from executor.interface import Executor
 from executor.registry import build_executors
 from node.clock import SystemClock
 from node.composition import Node, Surroundings, compose
@@ -112,13 +113,15 @@ async def live(idle: LiveNode) -> AsyncIterator[LiveNode]:
 
 
 @asynccontextmanager
-async def made_node(directory: Path, config: NodeConfig = CONFIG) -> AsyncIterator[LiveNode]:
+async def made_node(
+    directory: Path, config: NodeConfig = CONFIG, executors: dict[str, Executor] | None = None
+) -> AsyncIterator[LiveNode]:
     config.validate()
     environment = open_environment(str(directory / "db"))
     clock = ShiftedClock()
     log = DirectLog(environment, node=config.node)
     reader = StateReader(environment)
-    executors = build_executors()
+    executors = build_executors() if executors is None else executors
     around = Surroundings(
         log=log,
         reader=reader,

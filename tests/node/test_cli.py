@@ -77,8 +77,11 @@ def test_the_table_of_commands_leads_to_commands(name: str) -> None:
         (["job", "create"], "--name"),
         (["job", "create", "--name", "a", "--noop"], "either --schedule or --run-at"),
         (["job", "create", "--name", "a", "--schedule", "@daily", "--run-at", "2030-01-01T00:00Z"], "either"),
-        (["job", "create", "--name", "a", "--schedule", "@daily"], "either --url or --noop"),
-        (["job", "create", "--name", "a", "--schedule", "@daily", "--noop", "--method", "PUT"], "belong to --url"),
+        (["job", "create", "--name", "a", "--schedule", "@daily"], "one of --url, --image, --command and --noop"),
+        (
+            ["job", "create", "--name", "a", "--schedule", "@daily", "--noop", "--method", "PUT"],
+            "--method belongs to --url",
+        ),
         (["job", "create", "--name", "a", "--schedule", "@daily", "--url", "http://a", "--header", "b"], "Name: value"),
         (["job", "create", "--name", "a", "--schedule", "@daily", "--noop", "--args", "{"], "--args: this is not JSON"),
         (["job", "create", "--name", "a", "-f", "-"], "leave out --name"),

@@ -41,7 +41,7 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
         *("serve", "--data-dir", "/d", "--node-id", "n2", "--http", "0.0.0.0:8102", "--raft", "127.0.0.1:7102"),
         *("--peers", PEERS, "--cluster-secret-file", "/s", "--bootstrap", "--insecure", "--slots", "8"),
         *("--ahead", "9", "--log-level", "debug", "--log-format", "json"),
-        *("--allow-link-local", "--access-log", "--raft-log-mib", "2"),
+        *("--allow-commands", "--allow-link-local", "--access-log", "--raft-log-mib", "2"),
     )
     assert result.exit_code == 7
     assert served == [
@@ -58,6 +58,7 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
             ahead=9,
             raft_log_mib=2,
             allow_link_local=True,
+            allow_commands=True,
             access_log=True,
             log_level="debug",
             log_format="json",
@@ -79,6 +80,7 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
         "HORAE_AHEAD": "9",
         "HORAE_RAFT_LOG_MIB": "2",
         "HORAE_ALLOW_LINK_LOCAL": "1",
+        "HORAE_ALLOW_COMMANDS": "1",
         "HORAE_ACCESS_LOG": "1",
         "HORAE_LOG_LEVEL": "error",
         "HORAE_LOG_FORMAT": "json",
@@ -88,7 +90,7 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
     assert (by_environment.http, by_environment.slots, by_environment.ahead) == ("127.0.0.1:9101", 8, 9)
     assert by_environment.raft_log_mib == 2
     assert by_environment.bootstrap and by_environment.insecure
-    assert by_environment.allow_link_local and by_environment.access_log
+    assert by_environment.allow_link_local and by_environment.access_log and by_environment.allow_commands
     assert (by_environment.log_level, by_environment.log_format) == ("error", "json")
 
 

@@ -321,6 +321,7 @@ async def test_metrics_have_the_names_of_the_contract(idle: LiveNode) -> None:
         "horae_raft_applied_index 1.0",
         "# TYPE horae_run_start_delay_seconds histogram",
         'horae_running{kind="noop"} 0.0',
+        'horae_executor_up{kind="http"} 1.0',
     ):
         assert name in text
 

@@ -12,7 +12,7 @@ from statemachine.commands import DeleteJob, DueChanged, Finish, JobUpdated, Put
 from statemachine.definition import flaw_of
 from statemachine.keys import run_id_of
 from statemachine.limits import IDEMPOTENCY_KEPT_MS
-from statemachine.records import AttemptOutcome, HttpTarget, RunKind, RunState
+from statemachine.records import AttemptOutcome, CommandTarget, ContainerTarget, HttpTarget, RunKind, RunState
 from tests.statemachine.driver import NOW_MS, Driver, a_job, fire, put_job, tick
 
 SECOND = 1000
@@ -20,6 +20,14 @@ SECOND = 1000
 
 def http(**fields: Any) -> HttpTarget:
     return HttpTarget(**({"url": "http://a/"} | fields))
+
+
+def container(**fields: Any) -> ContainerTarget:
+    return ContainerTarget(**({"image": "a"} | fields))
+
+
+def command(**fields: Any) -> CommandTarget:
+    return CommandTarget(**({"argv": ("a",)} | fields))
 
 
 @pytest.mark.parametrize(
@@ -47,6 +55,21 @@ def http(**fields: Any) -> HttpTarget:
         ("target", http(body="x" * (limits.ARGS_BYTES_MAX + 1))),
         ("target", http(heartbeat_s=0.0)),
         ("target", http(heartbeat_s=math.nan)),
+        ("target", container(image="")),
+        ("target", container(image="x" * (limits.IMAGE_LENGTH_MAX + 1))),
+        ("target", container(command=("x",) * (limits.ARGUMENTS_MAX + 1))),
+        ("target", container(command=("x" * (limits.ARGUMENT_LENGTH_MAX + 1),))),
+        ("target", container(env={str(number): "" for number in range(limits.VARIABLES_MAX + 1)})),
+        ("target", container(cpu=math.nan)),
+        ("target", container(memory_mb=0)),
+        ("target", container(network="x" * (limits.NETWORK_LENGTH_MAX + 1))),
+        ("target", command(argv=())),
+        ("target", command(argv=("x",) * (limits.ARGUMENTS_MAX + 1))),
+        ("target", command(env={"a": "x" * (limits.VARIABLE_LENGTH_MAX + 1)})),
+        ("target", command(cwd="x" * (limits.PATH_LENGTH_MAX + 1))),
+        ("target", command(memory_mb=0)),
+        ("target", command(cpu_s=limits.RESOURCE_MAX + 1)),
+        ("target", command(open_files=0)),
         ("args", b"x" * (limits.ARGS_BYTES_MAX + 1)),
         ("timeout_s", 0.0),
         ("timeout_s", math.nan),
@@ -87,6 +110,20 @@ def test_the_limits_themselves_are_allowed() -> None:
         first_due_ms=limits.TIME_MS_MAX,
     )
     assert flaw_of(job) is None
+
+
+def test_a_target_may_use_all_of_its_limits() -> None:
+    """(M2)"""
+    words = ("x" * limits.ARGUMENT_LENGTH_MAX,) * limits.ARGUMENTS_MAX
+    env = {str(number): "x" * limits.VARIABLE_LENGTH_MAX for number in range(limits.VARIABLES_MAX)}
+    most = limits.RESOURCE_MAX
+    for target in (
+        container(),
+        command(),
+        container(image="x" * limits.IMAGE_LENGTH_MAX, command=words, env=env, cpu=float(most), memory_mb=most),
+        command(argv=words, env=env, cwd="x" * limits.PATH_LENGTH_MAX, memory_mb=most, cpu_s=most, open_files=most),
+    ):
+        assert flaw_of(a_job("A", target=target)) is None
 
 
 # --- idempotency keys
