@@ -19,6 +19,7 @@ from statemachine.records import (
     Proposer,
     Run,
     Session,
+    Team,
     TimerEntry,
 )
 
@@ -72,6 +73,7 @@ decode_event: Callable[[bytes], AnyEvent] = decoder_of(AnyEvent)
 decode_job: Callable[[bytes], Job] = decoder_of(Job)
 decode_run: Callable[[bytes], Run] = decoder_of(Run)
 decode_session: Callable[[bytes], Session] = decoder_of(Session)
+decode_team: Callable[[bytes], Team] = decoder_of(Team)
 decode_bucket: Callable[[bytes], BucketOwner] = decoder_of(BucketOwner)
 decode_due: Callable[[bytes], DueEntry] = decoder_of(DueEntry)
 decode_timer: Callable[[bytes], TimerEntry] = decoder_of(TimerEntry)

@@ -29,6 +29,8 @@ from statemachine.completion_commands import Detach as Detach
 from statemachine.completion_commands import Heartbeat as Heartbeat
 from statemachine.limits import ARGS_BYTES_MAX, DIGEST_BYTES_MAX, IDEMPOTENCY_KEY_LENGTH_MAX, INT_MAX, MOVES_MAX
 from statemachine.records import AttemptOutcome, Job
+from statemachine.team_commands import DeleteTeam as DeleteTeam
+from statemachine.team_commands import PutTeam as PutTeam
 
 FIRE_ITEMS_MAX = 512
 FIRE_RUNS_MAX = 64
@@ -225,6 +227,8 @@ AnyCommand = (
     | SuspectSession
     | ExpireSession
     | AssignBuckets
+    | PutTeam
+    | DeleteTeam
 )
 
 
@@ -240,11 +244,18 @@ class PlainReply(Reply, frozen=True, kw_only=True, tag="plain"):
 
 
 class JobReply(Reply, frozen=True, kw_only=True, tag="job"):
-    """code: ok | existing | idempotency_conflict | name_taken | version_conflict | unknown_job | clock_off."""
+    """code: ok | existing | idempotency_conflict | name_taken | version_conflict | unknown_job | jobs_limit |
+    clock_off."""
 
     job_id: str | None = None
     version: int | None = None
     next_ms: int | None = None
+
+
+class TeamReply(Reply, frozen=True, kw_only=True, tag="team"):
+    """code: ok | version_conflict | unknown_team | teams_limit; `version` is the one that the team has now."""
+
+    version: int | None = None
 
 
 class RunReply(Reply, frozen=True, kw_only=True, tag="run"):
@@ -274,7 +285,7 @@ class AssignReply(Reply, frozen=True, kw_only=True, tag="assign"):
     codes: tuple[str, ...] = ()
 
 
-AnyReply = PlainReply | JobReply | RunReply | LeaseReply | FireReply | SessionReply | AssignReply
+AnyReply = PlainReply | JobReply | TeamReply | RunReply | LeaseReply | FireReply | SessionReply | AssignReply
 
 REFUSALS = {
     "malformed": "the command's bytes do not decode, or break a named limit",
@@ -283,9 +294,12 @@ REFUSALS = {
     "unknown_session": "no such session, or it has ended",
     "draining": "the node's session is leaving",
     "takes_no_buckets": "the node runs what others fired, and fires nothing itself",
+    "unknown_team": "the team has no settings of its own",
+    "jobs_limit": "the team has as many jobs as it may have",
+    "teams_limit": "there are as many teams with settings as there may be",
     "name_taken": "another job of the team has this name",
     "idempotency_conflict": "the idempotency key was used with another body",
-    "version_conflict": "the job's version is not the expected one",
+    "version_conflict": "the version is not the expected one",
     "not_due": "the job's next tick is not the expected one",
     "stale_epoch": "the bucket has been assigned anew",
     "stale_version": "the job was changed",

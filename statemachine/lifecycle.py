@@ -138,6 +138,7 @@ def _leave(work: Work, run: Run) -> None:
 
 
 def _hold(work: Work, run: Run, change: int) -> None:
+    work.usage.of(run.team).hold(run, change)
     seat = work.seat_of(run)
     if seat is not None:
         seat.hold(run, change)

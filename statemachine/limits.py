@@ -17,6 +17,9 @@ RUN_ID_LENGTH_MAX = 12 + 1 + JOB_ID_LENGTH_MAX + 2 + NONCE_LENGTH_MAX
 NAME_LENGTH_MAX = 200
 TEAM_LENGTH_MAX = 64
 """Of a team's name, in characters: four bytes each still fit an LMDB key (511 bytes)."""
+TEAMS_MAX = 10_000
+"""Teams with settings of their own; there may be more without."""
+WEIGHT_MAX = 1000
 NODE_LENGTH_MAX = 64
 ADDRESS_LENGTH_MAX = 300
 LABEL_LENGTH_MAX = 256

@@ -24,6 +24,7 @@ from statemachine.keys import U64
 from statemachine.release import release, run_now
 from statemachine.sessions import expire_session, open_session, renew_session, suspect_session
 from statemachine.tables import APPLIED_KEY, Tables, create_state, read_applied_index
+from statemachine.teams import delete_team, put_team
 from statemachine.work import NO_TIME, Event, Work
 
 _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
@@ -43,6 +44,8 @@ _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.SuspectSession: suspect_session,
     c.ExpireSession: expire_session,
     c.AssignBuckets: assign_buckets,
+    c.PutTeam: put_team,
+    c.DeleteTeam: delete_team,
 }
 
 

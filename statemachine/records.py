@@ -155,6 +155,19 @@ class Job(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The first tick of this version, as its proposer computed it; next_run_at until the first Fire."""
 
 
+class Team(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a team may use. A team without a record has the defaults."""
+
+    team: str
+    max_concurrent: int | None = None
+    """Claims that sessions hold of its runs at once, those ahead of their time too; None: as many as there is room."""
+    weight: int = 1
+    """Its share of the hand-outs beside other teams of the same priority."""
+    max_jobs: int | None = None
+    version: int = 1
+    updated_ms: int = 0
+
+
 class Attempt(Record, frozen=True, kw_only=True):
     """One try of a run, kept in the run in order."""
 

@@ -14,6 +14,7 @@ from statemachine.codec import (
     decode_job,
     decode_run,
     decode_session,
+    decode_team,
     decode_timer,
 )
 from statemachine.digest import digest_of
@@ -46,11 +47,13 @@ from statemachine.records import (
     Run,
     RunState,
     Session,
+    Team,
     TimerEntry,
 )
 from statemachine.settling import read_stats
 from statemachine.tables import Tables, read_applied_index
 from statemachine.ticks import last_version, next_tick, rows_before
+from statemachine.usage import TeamUse, read_use
 from statemachine.waiting import read_depth
 from statemachine.work import NOBODY, read_clock_ms, read_counters
 
@@ -123,6 +126,28 @@ class Snapshot:
         """What an idempotency key of a team made; perhaps longer ago than keys count (IDEMPOTENCY_KEPT_MS)."""
         value = self._get(self._tables.idempotency, pair_key(team, key))
         return None if value is None else decode_idempotency(value)
+
+    # --- teams
+
+    def team(self, team: str) -> Team | None:
+        """The team's settings; None if it has none of its own."""
+        if not 1 <= len(team) <= TEAM_LENGTH_MAX:
+            return None
+        value = self._get(self._tables.teams, team.encode())
+        return None if value is None else decode_team(value)
+
+    def team_use(self, team: str) -> TeamUse:
+        return read_use(self._transaction, self._tables, team[:TEAM_LENGTH_MAX] or " ")
+
+    def team_names(self, after: str | None = None) -> Iterator[str]:
+        """Every team that has settings, jobs or claims, in order, after this one."""
+        start = b"" if after is None else team_prefix(after[:TEAM_LENGTH_MAX])
+        tables = (self._tables.teams, self._tables.team_use)
+        last = None
+        for key, _ in merge(*(self._under(table, b"", start) for table in tables)):
+            if key != last:
+                yield key.decode()
+            last = key
 
     # --- what is to be done, and when
 

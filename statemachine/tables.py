@@ -41,6 +41,8 @@ class Tables:
     job_archive: Any  # job_id \0 version → Job: earlier versions, and the last one of a deleted job
     job_names: Any  # digests of name, team → job_id
     team_jobs: Any  # team \0 job_id → nothing
+    teams: Any  # team → Team
+    team_use: Any  # team → TeamUse: what it has and holds, counted where it changes
     due: Any  # due_ms, bucket, job_id → DueEntry
     timers: Any  # at_ms, bucket, run_id → TimerEntry
     runs: Any  # run_id → Run

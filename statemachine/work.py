@@ -17,14 +17,16 @@ from statemachine.codec import (
     decode_job,
     decode_run,
     decode_session,
+    decode_team,
     encode,
     encode_event,
 )
 from statemachine.commands import AnyEvent
 from statemachine.history_records import Ending
 from statemachine.keys import U16, U64, bucket_of
-from statemachine.records import BucketOwner, Counters, Job, Run, Session
+from statemachine.records import BucketOwner, Counters, Job, Run, Session, Team
 from statemachine.tables import CLOCK_KEY, COUNTERS_KEY, Tables
+from statemachine.usage import Usage
 from statemachine.waiting import WaitingQueue
 
 EVERY_NODE = "*"
@@ -89,6 +91,8 @@ class Work:
         self._clocks_changed = False
         self.events: list[Event] = []
         self.waiting = WaitingQueue(transaction, tables)
+        self.usage = Usage(transaction, tables)
+        self._teams: dict[str, Team | None] = {}
         self._jobs: dict[str, Job | None] = {}
         self._runs: dict[bytes, Run] = {}
         self._buckets: dict[int, BucketOwner] = {}
@@ -205,6 +209,19 @@ class Work:
         self._seats = dict(sorted((self.seats | {session.node: Seat(session)}).items()))
         self.reread_clocks()
 
+    # --- teams
+
+    def team_record(self, team: str) -> Team | None:
+        """The team's settings; None if it has none of its own."""
+        if team not in self._teams:
+            value = self.transaction.get(team.encode(), db=self.tables.teams)
+            self._teams[team] = None if value is None else decode_team(value)
+        return self._teams[team]
+
+    def forget_team(self, team: str) -> None:
+        """Its settings were changed."""
+        self._teams.pop(team, None)
+
     # --- turns
 
     def served(self, priority: int) -> str | None:
@@ -249,6 +266,7 @@ class Work:
             put(bytes((9 - priority,)), team.encode(), db=tables.rotation)
         self.waiting.flush()
         self._flush_endings()
+        self.usage.flush()
         self._flush_counters()
         self._flush_clock()
 

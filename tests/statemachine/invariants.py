@@ -77,6 +77,19 @@ def counts_equal_what_they_count(driver: Driver, runs: dict[str, Run]) -> None:
     assert counters.runs_cancelled == states[RunState.CANCELLED]
     assert counters.runs_skipped >= states[RunState.SKIPPED]
     assert counters.jobs == len(driver.table("jobs"))
+    uses_equal_a_recount(driver, runs)
+
+
+def uses_equal_a_recount(driver: Driver, runs: dict[str, Run]) -> None:
+    """I7: what each team is counted to have and hold, by a recount of `jobs` and `claims`."""
+    jobs = Counter(decode_job(value).team for value in driver.table("jobs").values())
+    claimed = [runs[key.split(b"\0", 1)[1][8:].decode()] for key in driver.table("claims")]
+    held = Counter(run.team for run in claimed)
+    ahead = Counter(run.team for run in claimed if run.ahead)
+    with driver.snapshot() as snapshot:
+        uses = {key.decode(): snapshot.team_use(key.decode()) for key in driver.table("team_use")}
+    counted = {name: (use.jobs, use.held, use.held_ahead) for name, use in uses.items()}
+    assert counted == {team: (jobs[team], held[team], ahead[team]) for team in {*jobs, *held}}
 
 
 def each_job_stands_at_one_tick(driver: Driver) -> None:

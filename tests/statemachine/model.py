@@ -57,6 +57,9 @@ class Model(CompletionModel):
             return c.JobReply(code="version_conflict", job_id=job.job_id, version=before.version)
         if any((other.team, other.name) == (job.team, job.name) for other in self.others(job.job_id)):
             return c.JobReply(code="name_taken")
+        most = self.teams[job.team].max_jobs if job.team in self.teams else None
+        if before is None and most is not None and len(self.jobs_of(job.team)) >= most:
+            return c.JobReply(code="jobs_limit", detail=f"team {job.team} may have {most} jobs")
         self.store_job(command, before)
         return c.JobReply(job_id=job.job_id, version=job.version, next_ms=job.first_due_ms)
 
@@ -78,6 +81,9 @@ class Model(CompletionModel):
                 if run.state not in (*FINAL, RunState.SCHEDULED):
                     self.set(run, exclusive=True)
 
+    def jobs_of(self, team: str) -> list[Job]:
+        return [job for job in self.jobs.values() if job.team == team]
+
     def others(self, job_id: str) -> list[Job]:
         return [job for job in self.jobs.values() if job.job_id != job_id]
 
@@ -92,6 +98,25 @@ class Model(CompletionModel):
         self.counts["jobs"] -= 1
         self.events.append(("*", c.JobDeleted(job_id=job.job_id)))
         return c.JobReply(job_id=job.job_id, version=job.version)
+
+    # --- teams
+
+    def put_team(self, command: c.PutTeam) -> c.Reply:
+        before = self.teams.get(command.team.team)
+        version = 0 if before is None else before.version
+        if command.expected_version not in (None, version):
+            return c.TeamReply(code="version_conflict", version=version)
+        self.teams[command.team.team] = replace(command.team, version=version + 1, updated_ms=self.now_ms)
+        return c.TeamReply(version=version + 1)
+
+    def delete_team(self, command: c.DeleteTeam) -> c.Reply:
+        before = self.teams.get(command.team)
+        if before is None:
+            return c.TeamReply(code="unknown_team")
+        if command.expected_version not in (None, before.version):
+            return c.TeamReply(code="version_conflict", version=before.version)
+        del self.teams[command.team]
+        return c.TeamReply(version=before.version)
 
     # --- ticks
 

@@ -9,8 +9,8 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from statemachine import commands as c
-from statemachine.records import Job, Run, RunKind, RunState, Session
 from tests.statemachine.model_history import ModelHistory
+from statemachine.records import Job, Run, RunKind, RunState, Session, Team
 
 SECOND = 1000
 HELD = (RunState.CLAIMED, RunState.RUNNING)
@@ -22,6 +22,7 @@ class ModelState:
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
         self.deleted: dict[str, Job] = {}
+        self.teams: dict[str, Team] = {}
         self.due: dict[str, int] = {}
         self.runs: dict[str, Run] = {}
         self.sessions: dict[str, Session] = {}

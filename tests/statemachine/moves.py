@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from statemachine import commands as c
 from statemachine.keys import bucket_of
-from statemachine.records import AttemptOutcome, Job, NoopTarget, Run, RunState
+from statemachine.records import AttemptOutcome, Job, NoopTarget, Run, RunState, Team
 from tests.statemachine.model import Model
 from tests.statemachine.model_state import HELD
 
 JOBS = tuple("ABCDEFGH")
+TEAMS = ("t", "u")
 NODES = ("n1", "n2", "n3")
 SECOND = 1000
 HOUR = 3600 * SECOND
@@ -52,7 +53,7 @@ def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     job = Job(
         job_id=job_id,
         name=numbers.pick((job_id, job_id, "a", "b")),
-        team=("t", "u")[JOBS.index(job_id) % 2],
+        team=TEAMS[JOBS.index(job_id) % 2],
         target=NoopTarget(),
         priority=numbers.pick((5, 9)),
         max_retries=numbers.below(3),
@@ -69,6 +70,22 @@ def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
 
 def delete_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     return c.DeleteJob(now_ms=now_ms, job_id=numbers.pick(JOBS), expected_version=numbers.pick((None, None, 1)))
+
+
+def put_team(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    name = numbers.pick(TEAMS)
+    team = Team(team=name, max_jobs=numbers.pick((None, None, 2, 3)))
+    return c.PutTeam(now_ms=now_ms, team=team, expected_version=_version(model, numbers, name))
+
+
+def delete_team(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    name = numbers.pick(TEAMS)
+    return c.DeleteTeam(now_ms=now_ms, team=name, expected_version=_version(model, numbers, name))
+
+
+def _version(model: Model, numbers: Numbers, team: str) -> int | None:
+    version = model.teams[team].version if team in model.teams else 0
+    return numbers.pick((None, version, version, version + 1))
 
 
 def fire(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
@@ -250,6 +267,8 @@ MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
     put_job,
     put_job,
     delete_job,
+    put_team,
+    delete_team,
     fire,
     fire,
     fire,

@@ -19,7 +19,7 @@ import msgspec
 
 from statemachine import commands as c
 from statemachine.keys import parse_run_id
-from statemachine.records import AttemptOutcome, Job, NoopTarget
+from statemachine.records import AttemptOutcome, Job, NoopTarget, Team
 
 COMMANDS = {command.__struct_config__.tag: command for command in c.Command.__subclasses__()}
 RUN_ID = re.compile(r"\b([0-9a-f]{12})-(\w+(-\w+)?)")
@@ -81,6 +81,15 @@ def _put_job(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
     return c.PutJob(job=job, body_digest=digest, **({"expected_version": job.version - 1} | own))
 
 
+def _put_team(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
+    own = {name: fields.pop(name) for name in ("now_ms", "expected_version") if name in fields}
+    return c.PutTeam(team=Team(team=names[0], **fields), **own)
+
+
+def _delete_team(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
+    return c.DeleteTeam(team=names[0], **fields)
+
+
 def _fire(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
     common = {"version": fields.get("version", 1), "epoch": fields.get("epoch", 1)}
     return c.Fire(now_ms=fields["now_ms"], node=names[0], items=tuple(_item(name, common) for name in names[1:]))
@@ -131,6 +140,8 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 }
 _PARSERS = {
     "put_job": _put_job,
+    "put_team": _put_team,
+    "delete_team": _delete_team,
     "fire": _fire,
     "finish": _finish,
     "start": _start,

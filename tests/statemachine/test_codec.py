@@ -17,7 +17,7 @@ from statemachine.codec import (
     encode_event,
     encode_reply,
 )
-from statemachine.records import AttemptOutcome, HttpTarget, Job
+from statemachine.records import AttemptOutcome, HttpTarget, Job, Team
 from tests.statemachine.driver import NOW_MS, a_job, fire, open_session, put_job, skipped, tick
 
 HTTP_JOB = a_job(
@@ -50,6 +50,8 @@ COMMANDS: list[c.Command] = [
     c.SuspectSession(now_ms=1, node="n1", incarnation=1, renewal=2),
     c.ExpireSession(now_ms=1, node="n1", incarnation=1, renewal=2),
     c.AssignBuckets(now_ms=1, moves=(c.BucketMove(bucket=1, expected_epoch=0, node=None),)),
+    c.PutTeam(now_ms=1, team=Team(team="t", max_concurrent=2, max_jobs=3), expected_version=0),
+    c.DeleteTeam(now_ms=1, team="t"),
 ]
 
 

@@ -85,6 +85,7 @@ def state_of(driver: Driver) -> dict[str, Any]:
             "ended": set(snapshot.ended_sessions()),
             "due": {job_id: due_ms for due_ms, _, job_id, _ in snapshot.due_until(2**47 - 1)},
             "jobs": {job.job_id: job for job in snapshot.jobs(limit=100)},
+            "teams": {name: team for name in snapshot.team_names() if (team := snapshot.team(name))},
             "buckets": {
                 bucket: (owner.node, owner.epoch) for bucket, owner in enumerate(snapshot.buckets()) if owner.epoch
             },
@@ -120,6 +121,7 @@ def state_of_model(model: Model) -> dict[str, Any]:
         "ended": model.ended,
         "due": model.due,
         "jobs": model.jobs,
+        "teams": model.teams,
         "buckets": model.buckets,
         "counts": {name: count for name, count in model.counts.items() if count and " " not in name},
         "ticks": ticks,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from statemachine import commands as c
 from statemachine.codec import decode_reply, encode_command
-from statemachine.records import AttemptOutcome, Job
+from statemachine.records import AttemptOutcome, Job, Team
 from tests.statemachine import invariants
 from tests.statemachine.driver import Driver, Proposal
 from tests.statemachine.test_codec import COMMANDS
@@ -146,6 +146,12 @@ EDGY: st.SearchStrategy[c.Command] = st.one_of(
     st.builds(c.Withdraw, now_ms=TIMES, run_id=RUN_IDS, token=EDGES, reason=st.one_of(st.none(), TEXTS)),
     st.builds(c.ExpireSession, now_ms=TIMES, node=TEXTS, incarnation=EDGES, renewal=EDGES),
     st.builds(c.RenewSession, now_ms=TIMES, node=TEXTS, incarnation=EDGES, renewal=EDGES),
+    st.builds(
+        c.PutTeam,
+        now_ms=TIMES,
+        team=st.builds(Team, team=TEXTS, max_concurrent=EDGES, weight=EDGES, max_jobs=EDGES, version=EDGES),
+    ),
+    st.builds(c.DeleteTeam, now_ms=TIMES, team=TEXTS),
     st.builds(
         c.AssignBuckets,
         now_ms=TIMES,

@@ -110,6 +110,14 @@ def show_timers(snapshot: Snapshot) -> Iterator[str]:
         yield f"{at_ms} {format_value(run_id)} {format_record(entry)}"
 
 
+def show_teams(snapshot: Snapshot) -> Iterator[str]:
+    for name in snapshot.team_names():
+        use = snapshot.team_use(name)
+        team = snapshot.team(name)
+        settings = "the defaults" if team is None else format_record(team)
+        yield f"{name}: {use.jobs} jobs, holds {use.held} ({use.held_ahead} ahead); {settings}"
+
+
 QUESTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "run": show_run,
     "runs": show_runs,
@@ -117,6 +125,7 @@ QUESTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "queue": show_queue,
     "claims": show_claims,
     "timers": show_timers,
+    "teams": show_teams,
     "next": lambda snapshot, job_id: iter([format_value(snapshot.next_run_ms(job_id))]),
     "clock": lambda snapshot: iter([format_value(snapshot.clock_ms())]),
     "stats": lambda snapshot, job_id: iter([format_record(snapshot.job_stats(job_id)) or "nothing"]),
