@@ -10,6 +10,7 @@ from httpapi.routes_cluster import ClusterRoutes
 from httpapi.routes_jobs import JobRoutes
 from httpapi.routes_log import LogRoutes
 from httpapi.routes_runs import RunRoutes
+from httpapi.routes_teams import TeamRoutes
 from node.interface import Scheduler
 
 
@@ -32,6 +33,7 @@ def build_app(
     app.add_routes(JobRoutes(scheduler).table())
     app.add_routes(RunRoutes(scheduler).table())
     app.add_routes(LogRoutes(scheduler, node=node).table())
+    app.add_routes(TeamRoutes(scheduler).table())
     app.add_routes(ClusterRoutes(scheduler, node=node).table())
     app.on_response_prepare.append(harden)
     return app

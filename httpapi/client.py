@@ -140,6 +140,39 @@ class Client:
         )
         return answer.body
 
+    # --- teams
+
+    async def team(self, team: str, *, consistency: Consistency | None = None) -> Json:
+        return await self._json("GET", f"/v1/teams/{quote(team, safe='')}", query=_query(consistency=consistency))
+
+    async def teams(
+        self, *, limit: int | None = None, cursor: str | None = None, consistency: Consistency | None = None
+    ) -> Json:
+        """One page: items and next_cursor."""
+        query = _query(limit=limit, cursor=cursor, consistency=consistency)
+        return await self._json("GET", "/v1/teams", query=query)
+
+    async def all_teams(self) -> AsyncIterator[Json]:
+        """Every team that has settings, jobs or runs under way, page after page."""
+        cursor: str | None = None
+        while True:
+            page = await self.teams(limit=LIST_LIMIT_MAX, cursor=cursor)
+            for team in page["items"]:
+                yield team
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    async def put_team(self, team: str, settings: Mapping[str, Any], *, version: int | None = None) -> Json:
+        """Set what a team may use; answers the team. With `version`, only if it still has that one (0: none yet)."""
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        return await self._json("PUT", f"/v1/teams/{quote(team, safe='')}", headers=headers, body=settings)
+
+    async def delete_team(self, team: str, *, version: int | None = None) -> None:
+        """Give a team the defaults again; with `version`, only if its settings still are that one."""
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        await self._transport.send("DELETE", f"/v1/teams/{quote(team, safe='')}", headers=headers)
+
     # --- the cluster
 
     async def cluster(self, *, consistency: Consistency | None = None) -> Json:

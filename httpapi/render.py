@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from node.interface import Attempt, ClusterView, Job, JobCreated, JobStats, JobView, NodeView, Preview, Run
+from node.interface import Attempt, ClusterView, Job, JobCreated, JobStats, JobView, NodeView, Preview, Run, TeamView
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -138,6 +138,21 @@ def _attempt(record: Attempt) -> Json:
     if record.detail is not None:
         body["detail"] = record.detail
     return body
+
+
+def team(view: TeamView) -> Json:
+    """Settings, then what the team has. Version 0 and no time: it has the defaults."""
+    record = view.team
+    return {
+        "team": record.team,
+        "max_concurrent": record.max_concurrent,
+        "weight": record.weight,
+        "max_jobs": record.max_jobs,
+        "version": record.version,
+        "jobs": view.jobs,
+        "claims": view.held,
+        "updated_at": instant(record.updated_ms) if record.version else None,
+    }
 
 
 def cluster(view: ClusterView) -> Json:

@@ -26,6 +26,7 @@ from statemachine.records import (
     RunState,
     SkipReason,
     Target,
+    Team,
 )
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "RunState",
     "SkipReason",
     "Target",
+    "Team",
 ]
 
 Consistency = Literal["linearizable", "local"]
@@ -224,6 +226,31 @@ class RunPage:
     read: Read
 
 
+class TeamDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of PUT /v1/teams/{team}: what the team may use from now on. Absent fields have the defaults shown."""
+
+    max_concurrent: int | None = None
+    weight: int = 1
+    max_jobs: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TeamView:
+    """A team's settings (version 0: it has none of its own), the jobs it has, and the claims that nodes hold of its
+    runs."""
+
+    team: Team
+    jobs: int
+    held: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TeamPage:
+    items: Sequence[TeamView]
+    next_cursor: str | None
+    read: Read
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeView:
     node: str
@@ -314,6 +341,26 @@ class Scheduler(Protocol):
         """What THIS node kept of an attempt's output; empty when there was none. Without `attempt` the last that has
         ended, or else the one under way. LogElsewhere names the node that ran it; NotFound: there is no such run or
         attempt, or its log is too old to be kept."""
+        ...
+
+    async def team(self, team: str, *, consistency: Consistency = "linearizable") -> tuple[TeamView, Read]:
+        """NotFound for a team that has neither settings nor jobs nor claims."""
+        ...
+
+    async def teams(
+        self,
+        *,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> TeamPage: ...
+
+    async def put_team(self, team: str, draft: TeamDraft, *, expected_version: int | None = None) -> TeamView:
+        """Set what a team may use; `expected_version` 0: only if it has no settings yet."""
+        ...
+
+    async def delete_team(self, team: str, *, expected_version: int | None = None) -> None:
+        """Back to the defaults. NotFound if it has no settings."""
         ...
 
     async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView: ...

@@ -12,6 +12,7 @@ from node.admission import spec_of
 from node.clock import Clock
 from node.freshness import QuorumProbe
 from node.interface import (
+    LIST_LIMIT_DEFAULT,
     ClusterView,
     Consistency,
     FieldError,
@@ -22,8 +23,12 @@ from node.interface import (
     NodeView,
     NotFound,
     Preview,
+    Read,
     Run,
     RunLog,
+    TeamDraft,
+    TeamPage,
+    TeamView,
     Unavailable,
 )
 from node.metrics import Metrics
@@ -32,6 +37,7 @@ from node.reads import Reads, live_job
 from node.runlogs import RunLogs
 from node.schedule import ScheduleSpec
 from node.skew import ClockSkews
+from node.teams import Teams
 from node.writes import Writes
 from raftlog.errors import LogError
 from raftlog.interface import Log, LogStatus
@@ -71,6 +77,7 @@ class Service(Reads):
         super().__init__(reader=reader, probe=probe)
         self._identity = identity
         self._writes = make_writes(self)
+        self._teams = Teams(reads=self, writes=self._writes, clock=clock)
         self._log = log
         self._logs = logs
         self._clock = clock
@@ -86,6 +93,24 @@ class Service(Reads):
 
     async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
         return await self._writes.run_now(job_id, args=args, idempotency_key=idempotency_key)
+
+    async def team(self, team: str, *, consistency: Consistency = "linearizable") -> tuple[TeamView, Read]:
+        return await self._teams.team(team, consistency=consistency)
+
+    async def teams(
+        self,
+        *,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> TeamPage:
+        return await self._teams.teams(limit=limit, cursor=cursor, consistency=consistency)
+
+    async def put_team(self, team: str, draft: TeamDraft, *, expected_version: int | None = None) -> TeamView:
+        return await self._teams.put(team, draft, expected_version=expected_version)
+
+    async def delete_team(self, team: str, *, expected_version: int | None = None) -> None:
+        await self._teams.delete(team, expected_version=expected_version)
 
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
         run = await self._run_known_to_all(run_id)

@@ -84,7 +84,7 @@ class Writes:
                 raise
             return made
         return _created(
-            draft, await self._propose(PutJob(now_ms=now_ms, job=job, idempotency_key=key, body_digest=digest))
+            draft, await self.propose(PutJob(now_ms=now_ms, job=job, idempotency_key=key, body_digest=digest))
         )
 
     async def _made_by(self, team: str, key: str, digest: bytes) -> JobCreated | None:
@@ -103,13 +103,13 @@ class Writes:
     async def delete_job(self, job_id: str, *, expected_version: int | None = None) -> None:
         """Answers when the delete is effective: no tick of the job starts any more."""
         command = DeleteJob(now_ms=self._sources.clock.wall_ms(), job_id=job_id, expected_version=expected_version)
-        reply = await self._propose(command, lane=self._lane_of_what_makes_room())
+        reply = await self.propose(command, lane=self._lane_of_what_makes_room())
         if reply.code == "unknown_job":
             raise NotFound(f"There is no job {job_id}.")
         if reply.code == "version_conflict":
             raise PreconditionFailed
-        _expect_ok(reply)
-        await _seen_afterwards("The job is deleted", self._wait_effective(job_id))
+        expect_ok(reply)
+        await seen_afterwards("The job is deleted", self._wait_effective(job_id))
 
     async def _wait_effective(self, job_id: str) -> None:
         """Until nobody holds an unstarted claim of the job. Its runs are handed out no more, so what is claimed now is
@@ -154,21 +154,21 @@ class Writes:
             idempotency_key=idempotency_key,
             body_digest=blake2b(b"run" + job_id.encode() + b"\0" + (own_args or b""), digest_size=16).digest(),
         )
-        reply = await self._propose(command)
+        reply = await self.propose(command)
         if reply.code == "unknown_job":
             raise NotFound(f"There is no job {job_id}.")
         if reply.code == "idempotency_conflict":
             raise _other_body()
         if reply.code != "existing":
-            _expect_ok(reply)
+            expect_ok(reply)
         assert isinstance(reply, RunReply) and reply.run_id is not None
-        return (await _seen_afterwards("The run was made", self._reads.run(reply.run_id)))[0]
+        return (await seen_afterwards("The run was made", self._reads.run(reply.run_id)))[0]
 
     def _lane_of_what_makes_room(self) -> Lane:
         """While clients are refused for want of room on the disks, what frees some is the node's own work."""
         return Lane.WORK if self._log.status.refuses_clients else Lane.CLIENT
 
-    async def _propose(self, command: Command, *, lane: Lane = Lane.CLIENT) -> AnyReply:
+    async def propose(self, command: Command, *, lane: Lane = Lane.CLIENT) -> AnyReply:
         try:
             data = encode_command(command)
             return decode_reply(await self._log.propose(data, lane=lane, timeout_s=WRITE_TIMEOUT_S))
@@ -176,7 +176,7 @@ class Writes:
             raise _translated(error) from error
 
 
-async def _seen_afterwards(done: str, look: Awaitable[Seen]) -> Seen:
+async def seen_afterwards(done: str, look: Awaitable[Seen]) -> Seen:
     """Look at what a change has come to. It stands in the log, so a look that fails must not say that nothing was
     done."""
     try:
@@ -197,10 +197,13 @@ def _created(draft: JobDraft, reply: AnyReply) -> JobCreated:
     if reply.code == "name_taken":
         message = f"another job of team {draft.team} has this name"
         raise Conflict(f"{message[0].upper()}{message[1:]}.", errors=[FieldError(path="name", message=message)])
+    if reply.code == "jobs_limit":
+        message = f"{reply.detail} (max_jobs), and has them; delete some, or raise the limit"
+        raise Conflict(f"{message[0].upper()}{message[1:]}.", errors=[FieldError(path="team", message=message)])
     if reply.code == "idempotency_conflict":
         raise _other_body()
     if reply.code != "existing":
-        _expect_ok(reply)
+        expect_ok(reply)
     assert isinstance(reply, JobReply) and reply.job_id is not None
     return JobCreated(
         job_id=reply.job_id,
@@ -214,7 +217,7 @@ def _other_body() -> Conflict:
     return Conflict("The idempotency key was used before with another body; use a new key for a new request.")
 
 
-def _expect_ok(reply: AnyReply) -> None:
+def expect_ok(reply: AnyReply) -> None:
     """Admission lets nothing through that the state machine calls malformed; if it does, say what it said."""
     if reply.code == "malformed":
         raise Invalid(reply.detail)

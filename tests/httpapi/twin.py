@@ -50,13 +50,14 @@ from tests.httpapi.twin_checks import (
     ticks_after,
     zone_faults,
 )
+from tests.httpapi.twin_teams import TwinTeams
 
 NOW_MS = 1_796_000_400_000
 """2026-11-30T01:00:00Z, a Monday."""
 PRIORITIES = {"low": 2, "normal": 5, "high": 8}
 
 
-class Twin:
+class Twin(TwinTeams):
     """One node of a cluster that works. `broken` is raised by every call while it is set."""
 
     def __init__(self, *, node: str = "n1", now_ms: int = NOW_MS) -> None:
@@ -69,6 +70,7 @@ class Twin:
         self.addresses: dict[str, str] = {node: "127.0.0.1:8101"}
         self.jobs_by_id: dict[str, Job] = {}
         self.runs_by_id: dict[str, Run] = {}
+        self.teams_by_name = {}
         self.logs: dict[tuple[str, int], RunLog] = {}
         self.next_ms: dict[str, int | None] = {}
         self._job_keys: dict[tuple[str, str], tuple[bytes, str]] = {}
@@ -86,6 +88,10 @@ class Twin:
         if any((one.team, one.name, one.deleted_ms) == (job.team, job.name, None) for one in self.jobs_by_id.values()):
             message = f"the team {job.team} has a job named {job.name} already"
             raise Conflict(f"{message.capitalize()}.", errors=[FieldError(path="name", message=message)])
+        team = self._team_view(job.team)
+        if team.team.max_jobs is not None and team.jobs >= team.team.max_jobs:
+            message = f"team {job.team} may have {team.team.max_jobs} jobs (max_jobs)"
+            raise Conflict(f"{message.capitalize()}.", errors=[FieldError(path="team", message=message)])
         self._index += 1
         self.jobs_by_id[job.job_id] = job
         self.next_ms[job.job_id] = self._next(job, self.now_ms)

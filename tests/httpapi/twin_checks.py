@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import re
 import zoneinfo
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +26,7 @@ from node.interface import (
     Malformed,
     Run,
     RunState,
+    TeamDraft,
 )
 
 Faults = Iterator[tuple[str, str]]
@@ -49,6 +51,17 @@ def draft_faults(draft: JobDraft) -> Faults:
         yield "max_retries", "must be 0 to 100"
     if len(msgspec.json.encode(draft.args)) > ARGS_BYTES_MAX:
         yield "args", f"are longer than {ARGS_BYTES_MAX} bytes of JSON"
+
+
+def team_faults(team: str, draft: TeamDraft) -> Faults:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", team):
+        yield "team", "is not a team's name"
+    if draft.max_concurrent is not None and draft.max_concurrent < 0:
+        yield "max_concurrent", "must not be negative"
+    if not 1 <= draft.weight <= 1000:
+        yield "weight", "must be 1 to 1000"
+    if draft.max_jobs is not None and draft.max_jobs < 0:
+        yield "max_jobs", "must not be negative"
 
 
 def schedule_faults(expressions: Iterable[str]) -> Faults:

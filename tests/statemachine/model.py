@@ -16,11 +16,12 @@ from statemachine.records import Attempt, AttemptOutcome, Job, Run, RunKind, Run
 from tests.statemachine.model_completion import CompletionModel
 from tests.statemachine.model_history import FINAL
 from tests.statemachine.model_state import HELD, SECOND
+from tests.statemachine.model_teams import ModelTeams
 
 FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
 
 
-class Model(CompletionModel):
+class Model(CompletionModel, ModelTeams):
     """Commands, as handlers named after their tags."""
 
     def apply(self, commands: Sequence[c.Command], node: str = "n1") -> tuple[list[c.Reply], list[tuple[str, Any]]]:
@@ -81,9 +82,6 @@ class Model(CompletionModel):
                 if run.state not in (*FINAL, RunState.SCHEDULED):
                     self.set(run, exclusive=True)
 
-    def jobs_of(self, team: str) -> list[Job]:
-        return [job for job in self.jobs.values() if job.team == team]
-
     def others(self, job_id: str) -> list[Job]:
         return [job for job in self.jobs.values() if job.job_id != job_id]
 
@@ -98,25 +96,6 @@ class Model(CompletionModel):
         self.counts["jobs"] -= 1
         self.events.append(("*", c.JobDeleted(job_id=job.job_id)))
         return c.JobReply(job_id=job.job_id, version=job.version)
-
-    # --- teams
-
-    def put_team(self, command: c.PutTeam) -> c.Reply:
-        before = self.teams.get(command.team.team)
-        version = 0 if before is None else before.version
-        if command.expected_version not in (None, version):
-            return c.TeamReply(code="version_conflict", version=version)
-        self.teams[command.team.team] = replace(command.team, version=version + 1, updated_ms=self.now_ms)
-        return c.TeamReply(version=version + 1)
-
-    def delete_team(self, command: c.DeleteTeam) -> c.Reply:
-        before = self.teams.get(command.team)
-        if before is None:
-            return c.TeamReply(code="unknown_team")
-        if command.expected_version not in (None, before.version):
-            return c.TeamReply(code="version_conflict", version=before.version)
-        del self.teams[command.team]
-        return c.TeamReply(version=before.version)
 
     # --- ticks
 

@@ -9,8 +9,8 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from statemachine import commands as c
-from tests.statemachine.model_history import ModelHistory
 from statemachine.records import Job, Run, RunKind, RunState, Session, Team
+from tests.statemachine.model_history import ModelHistory
 
 SECOND = 1000
 HELD = (RunState.CLAIMED, RunState.RUNNING)
