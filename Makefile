@@ -9,7 +9,7 @@ demo: $(STAMP)  ## three nodes on loopback with sample jobs, runs shown live; Ct
 	@$(VENV)/bin/horae demo
 
 test: $(STAMP)  ## every test but the long ones
-	$(VENV)/bin/python -m pytest --ignore=tests/statemachine
+	$(VENV)/bin/python -m pytest --ignore=tests/statemachine -n 2 --dist loadgroup
 	$(VENV)/bin/python -m pytest tests/statemachine --cov=statemachine --cov-branch --cov-fail-under=100 \
 		--cov-report=term-missing:skip-covered
 

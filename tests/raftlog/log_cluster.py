@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import ledger
 
+from bench.ports import PortBlock
 from raftlog.child import start_log_process
 from raftlog.client import LogClient
 from raftlog.config import RaftConfig
@@ -29,7 +29,8 @@ class LogCluster:
     def __init__(self, root: Path, size: int, *, raft: Mapping[str, int] | None = None) -> None:
         self.root = root
         self.raft = raft
-        self.peers = {f"n{number}": f"127.0.0.1:{free_port()}" for number in range(1, size + 1)}
+        self._ports = PortBlock(size)
+        self.peers = {f"n{number}": f"127.0.0.1:{port}" for number, port in enumerate(self._ports.ports, 1)}
         self.clients: dict[str, LogClient] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
 
@@ -73,6 +74,7 @@ class LogCluster:
                 self.signal_to(client, signal.SIGCONT)
         await asyncio.gather(*(client.close() for client in self.clients.values()))
         self.clients.clear()
+        self._ports.release()
 
     async def leader(self, *, among: Iterable[str] | None = None) -> str:
         """Wait until a node leads and hears a majority."""
@@ -129,7 +131,10 @@ async def ask_on(client: LogClient) -> None:
         await asyncio.wait([client.closed], timeout=ASK_EVERY_S)
 
 
+_reserved: list[PortBlock] = []
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port: int = reserved.getsockname()[1]
-        return port
+    """One that stays ours until this process ends."""
+    _reserved.append(PortBlock(1))
+    return _reserved[-1].ports[0]

@@ -214,7 +214,7 @@ def test_S10_an_entry_is_never_split(bench: Bench, guard: Any) -> None:
 
 def test_S10_nothing_larger_than_an_envelope_enters_the_log(bench: Bench, guard: Any) -> None:
     guard.remove(guards, "is_payload", lambda payload, config: True)
-    guard.remove(guards, "_check_propose", lambda message, config: None)
+    guard.remove(guards, "_check_propose", lambda message, config, from_member: None)
     bench.elect("n1")
     with guard.verdict():
         with must_raise(CommandTooLarge):
@@ -331,7 +331,7 @@ def test_S15_a_stored_commit_index_ahead_of_the_log_is_not_believed(bench: Bench
     "kind", ["apply_command", "apply_command_response", "transfer", "status", "add", "set_version"]
 )
 def test_S16_the_librarys_other_verbs_are_refused(bench: Bench, guard: Any, kind: str) -> None:
-    guard.remove(guards, "check_message", lambda message, config: None)
+    guard.remove(guards, "check_message", lambda message, config, from_member: None)
     guard.remove(core, "_HANDLERS", core._HANDLERS | {kind: Core._pass_on})
     bench.elect("n1")
     before = bench.nodes["n2"].status
