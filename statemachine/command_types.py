@@ -12,6 +12,7 @@ from statemachine.limits import (
     DETAIL_LENGTH_MAX,
     INT_MAX,
     JOB_ID_LENGTH_MAX,
+    LABEL_LENGTH_MAX,
     NODE_LENGTH_MAX,
     RUN_ID_LENGTH_MAX,
     SLOTS_MAX,
@@ -26,6 +27,7 @@ JobId = Annotated[str, Meta(min_length=1, max_length=JOB_ID_LENGTH_MAX)]
 RunId = Annotated[str, Meta(min_length=1, max_length=RUN_ID_LENGTH_MAX)]
 NodeId = Annotated[str, Meta(min_length=1, max_length=NODE_LENGTH_MAX, pattern=r"\A[0-9A-Za-z._-]+\Z")]
 Address = Annotated[str, Meta(max_length=ADDRESS_LENGTH_MAX)]
+Tag = Annotated[str, Meta(max_length=LABEL_LENGTH_MAX)]
 Word = Annotated[str, Meta(max_length=WORD_LENGTH_MAX)]
 Reason = Annotated[str, Meta(max_length=DETAIL_LENGTH_MAX)]
 

@@ -20,6 +20,7 @@ from statemachine.command_types import (
     Reason,
     RunId,
     Slots,
+    Tag,
     TimeMs,
     Word,
 )
@@ -27,7 +28,15 @@ from statemachine.command_types import Command as Command  # it is one of these,
 from statemachine.completion_commands import Complete as Complete
 from statemachine.completion_commands import Detach as Detach
 from statemachine.completion_commands import Heartbeat as Heartbeat
-from statemachine.limits import ARGS_BYTES_MAX, DIGEST_BYTES_MAX, IDEMPOTENCY_KEY_LENGTH_MAX, INT_MAX, MOVES_MAX
+from statemachine.limits import (
+    ARGS_BYTES_MAX,
+    DIGEST_BYTES_MAX,
+    IDEMPOTENCY_KEY_LENGTH_MAX,
+    INT_MAX,
+    KIND_SLOTS_MAX,
+    MOVES_MAX,
+    TAGS_MAX,
+)
 from statemachine.records import AttemptOutcome, Job
 from statemachine.team_commands import DeleteTeam as DeleteTeam
 from statemachine.team_commands import PutTeam as PutTeam
@@ -162,6 +171,8 @@ class OpenSession(Command, frozen=True, kw_only=True, tag="open_session"):
     tzdata: Word
     takes_buckets: bool = True
     """Whether the node fires ticks: a worker-only node runs what others fired."""
+    kind_slots: Annotated[dict[Word, Slots], Meta(max_length=KIND_SLOTS_MAX)] = msgspec.field(default_factory=dict)
+    tags: Annotated[dict[Tag, Tag], Meta(max_length=TAGS_MAX)] = msgspec.field(default_factory=dict)
 
 
 class RenewSession(Command, frozen=True, kw_only=True, tag="renew_session"):

@@ -1,122 +1,137 @@
 """Who runs what: waiting runs go to sessions with room.
 
 Once an apply, after its commands, since each may have freed or filled something and time has gone on: runs that are due
-first, into due slots; runs ahead of their time only while nothing due waits, into ahead room. By priority; within one,
-the teams take turns; within a team, whoever has waited longest. (Quotas, weights and tags will be judged in
-`_node_for`; a run that waited five minutes will rise a class.)
+first, into due slots; then runs ahead of their time, into ahead room, as far as nothing due waits for want of room. By
+class; within one the teams take turns by weight (turns.py), as far as their quotas allow; within a team, whoever has
+waited longest. A need that no session has room for (lanes.py, rooms.py) waits, and keeps nobody else waiting.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 
 from statemachine.commands import RunClaimed
-from statemachine.keys import AFTER_SEPARATOR, SEPARATOR, split_waiting_key
+from statemachine.keys import SEPARATOR, U64
+from statemachine.lanes import CLASSES
 from statemachine.lifecycle import change
 from statemachine.limits import HANDOUT_MAX
 from statemachine.records import Run
+from statemachine.rooms import Rooms, takes_claims
 from statemachine.supersede import is_superseded, supersede
 from statemachine.transitions import Move
-from statemachine.waiting import PRIORITIES
-from statemachine.work import Seat, Work
+from statemachine.turns import needs_in, teams_in_turn
+from statemachine.work import Turn, Work
 
 
 def hand_out(work: Work) -> None:
     """Hand waiting runs to sessions with room, at most HANDOUT_MAX in one apply."""
-    if not work.waiting or not any(_takes_claims(work, seat) for seat in work.seats.values()):
+    if not work.waiting or not any(takes_claims(work, seat) for seat in work.seats.values()):
         return
-    round_ = _HandOut(work)
-    if round_.serve(ahead=False):
-        round_.serve(ahead=True)
+    short: set[bytes] = set()
+    due = _Pass(work, HANDOUT_MAX, short, ahead=False)
+    if due.serve() and (due.rooms or not short):
+        _Pass(work, due.left, short, ahead=True).serve()
 
 
-def _takes_claims(work: Work, seat: Seat) -> bool:
-    """A node whose clock is off would start its runs at the wrong time."""
-    return seat.takes_claims and not work.is_off(seat.wall_ms)
+class _Pass:
+    """One pass over the classes. `closed` are needs without room: those of `short` from the beginning, since what is
+    due waits for it; `left` is how many runs may still be looked at in this apply."""
 
-
-class _HandOut:
-    """One round: `_room` is what each node can still take in the current pass."""
-
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, left: int, short: set[bytes], *, ahead: bool) -> None:
         self._work = work
-        self._left = HANDOUT_MAX
-        self._room: dict[str, int] = {}
+        self._ahead = ahead
+        self._closed = short
+        self.left = left
+        self.rooms = Rooms(work, ahead=ahead)
 
-    def serve(self, *, ahead: bool) -> bool:
-        """One pass over the classes. False: it stopped with eligible runs still waiting."""
-        self._room = {
-            node: seat.session.ahead - seat.held_ahead if ahead else seat.session.slots - seat.held_due
-            for node, seat in self._work.seats.items()
-            if _takes_claims(self._work, seat)
-        }
-        if ahead and not any(room > 0 for room in self._room.values()):
+    def serve(self) -> bool:
+        """False: it stopped with eligible runs still waiting."""
+        if self._ahead and not self.rooms:
             return False
-        return all(self._serve_class(priority, ahead) for priority in reversed(range(PRIORITIES)))
+        return all(self._serve_class(class_) for class_ in range(CLASSES))
 
-    def _serve_class(self, priority: int, ahead: bool) -> bool:
-        """Let the teams of a class take turns, beginning after the one that was served last."""
-        if not self._work.waiting.depth(priority):
+    def _serve_class(self, number: int) -> bool:
+        """Let the teams of a class take turns."""
+        if not self._work.waiting.may_have(number):
             return True
-        unseen = _teams_waiting(self._work, priority)
-        lanes: deque[str] = deque()
+        class_ = bytes((number,))
+        needs = needs_in(self._work.waiting, class_)
+        unseen = teams_in_turn(self._work.waiting, class_, needs, self._closed, self._work.turn(number))
+        ring: deque[bytes] = deque()
         while True:
             team = next(unseen, None)
             if team is None:
-                if not lanes:
+                if not ring:
                     return True
-                team = lanes.popleft()
-            served = self._serve_team(priority, team, ahead)
+                team = ring.popleft()
+            served = self._serve_turn(number, needs, team)
             if served is None:
                 return False
             if served:
-                lanes.append(team)
+                ring.append(team)
 
-    def _serve_team(self, priority: int, team: str, ahead: bool) -> bool | None:
-        """Hand out the team's first run. False: it has none (that is due). None: no room or no time is left."""
-        while (run := self._first_run(priority, team, ahead)) is not None:
-            if self._left == 0:
+    def _serve_turn(self, number: int, needs: list[bytes], team: bytes) -> bool | None:
+        """Hand out what the team's turn allows. False: it has nothing more that could go. None: no room or no time is
+        left."""
+        name, turn = team.decode(), self._work.turn(number)
+        left = turn.left if turn is not None and turn.team == team and turn.left else self._weight(name)
+        prefixes = [(need, bytes((number,)) + need + team + SEPARATOR) for need in needs]
+        while left:
+            found = None if self._is_full(name) else self._first_run(prefixes)
+            if found is None:
+                return False
+            need, run = found
+            if self.left == 0:
                 return None
-            self._left -= 1
+            self.left -= 1
             if is_superseded(self._work, run):
                 supersede(self._work, run)
                 continue
-            node = self._node_for(run)
-            if node is None:
+            node = self.rooms.node_for(need, run)
+            if node is not None:
+                left -= 1
+                self._claim(run, need, node)
+                self._work.set_turn(number, Turn(team, left))
+            elif self.rooms:
+                self._closed.add(need)
+            else:
                 return None
-            self._room[node] -= 1
-            claim(self._work, run, node)
-            self._work.set_served(priority, team)
-            return True
-        return False
+        return True
 
-    def _first_run(self, priority: int, team: str, ahead: bool) -> Run | None:
-        prefix = bytes((9 - priority,)) + team.encode() + SEPARATOR
-        key = self._work.waiting.first_from(prefix)
-        if key is None or not key.startswith(prefix):
+    def _claim(self, run: Run, need: bytes, node: str) -> None:
+        self.rooms.take(node, need)
+        claim(self._work, run, node)
+
+    def _first_run(self, prefixes: list[tuple[bytes, bytes]]) -> tuple[bytes, Run] | None:
+        """The run of the team that has waited longest, of those whose need is not closed."""
+        first, need_of_first = None, b""
+        for need, prefix in prefixes:
+            key = None if need in self._closed else self._work.waiting.first_from(prefix)
+            if key is None or not key.startswith(prefix):
+                continue
+            place = key[len(prefix) :]
+            if first is None or place < first:
+                first, need_of_first = place, need
+        if first is None or (not self._ahead and U64.unpack_from(first)[0] > self._work.now_ms):
             return None
-        _, release_ms, run_id = split_waiting_key(key)
-        if release_ms > self._work.now_ms and not ahead:
-            return None
-        run = self._work.run(run_id)
+        run = self._work.run(first[U64.size :].decode())
         assert run is not None, "a waiting run must exist"
-        return run
+        return need_of_first, run
 
-    def _node_for(self, run: Run) -> str | None:
-        """The owner's own session first, else the one with most room; after a failure rather another node."""
-        owner = self._work.owner_of(run.job_id)
-        last = run.attempts[-1].node if run.attempts else None
-        if owner is not None and owner != last and self._room.get(owner, 0) > 0:
-            return owner
-        return self._roomiest(without=last) or self._roomiest(without=None)
+    def _weight(self, team: str) -> int:
+        record = self._work.team_record(team)
+        return 1 if record is None else record.weight
 
-    def _roomiest(self, *, without: str | None) -> str | None:
-        best, most = None, 0
-        for node, room in self._room.items():
-            if room > most and node != without:
-                best, most = node, room
-        return best
+    def _is_full(self, team: str) -> bool:
+        """Whether the team's quota is used up (I7). Ahead of their time runs get half of it at most: a run that is due
+        must not wait for one that only will be."""
+        record = self._work.team_record(team)
+        if record is None or record.max_concurrent is None:
+            return False
+        use = self._work.usage.of(team)
+        if use.held >= record.max_concurrent:
+            return True
+        return self._ahead and use.held_ahead >= record.max_concurrent // 2
 
 
 def claim(work: Work, run: Run, node: str) -> None:
@@ -150,21 +165,3 @@ def claim_event(run: Run) -> RunClaimed:
         due_ms=run.due_ms,
         release_ms=run.release_ms,
     )
-
-
-def _teams_waiting(work: Work, priority: int) -> Iterator[str]:
-    """The teams with waiting runs, each once, beginning after the one served last; found one seek at a time."""
-    class_ = bytes((9 - priority,))
-    last = work.served(priority)
-    start = class_ if last is None else class_ + last.encode() + AFTER_SEPARATOR
-    yield from _teams_between(work, start, bytes((10 - priority,)))
-    if last is not None:
-        yield from _teams_between(work, class_, start)
-
-
-def _teams_between(work: Work, start: bytes, end: bytes) -> Iterator[str]:
-    key = work.waiting.first_from(start)
-    while key is not None and key < end:
-        team = split_waiting_key(key)[0]
-        yield team
-        key = work.waiting.first_from(key[:1] + team.encode() + AFTER_SEPARATOR)

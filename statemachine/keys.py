@@ -24,6 +24,12 @@ _NEVER = 2**64 - 1
 SEPARATOR = b"\0"
 AFTER_SEPARATOR = b"\x01"
 
+KINDS = ("noop", "http", "container", "command")
+"""The kinds of targets, by their codes in a lane. A new one goes to the end; there may be sixteen."""
+KIND_MASK, LANE_TAGGED = 0x0F, 0x10
+"""Of a lane's second byte: the code of the target's kind, and that a digest of tags follows (lanes.py)."""
+TAGS_BYTES = 8
+
 
 class RunKey(NamedTuple):
     """What a run id says."""
@@ -111,16 +117,26 @@ def unpack_row(value: bytes) -> tuple[int, int | None]:
     return version, None if next_ms == _NEVER else next_ms
 
 
-def waiting_key(priority: int, team: str, release_ms: int, run_id: str) -> bytes:
-    """Of `waiting`: priority 9 first, then by team, the run that has waited longest first."""
-    return bytes((9 - priority,)) + team.encode() + SEPARATOR + U64.pack(release_ms) + run_id.encode()
+def waiting_key(lane: bytes, team: str, release_ms: int, run_id: str) -> bytes:
+    """Of `waiting`: lane by lane (lanes.py), then by team, the run that has waited longest first."""
+    return lane + team.encode() + SEPARATOR + U64.pack(release_ms) + run_id.encode()
 
 
-def split_waiting_key(key: bytes) -> tuple[str, int, str]:
-    """(team, release_ms, run id)."""
-    end = key.index(SEPARATOR, 1)
+def kind_of_lane(lane: bytes) -> str:
+    return KINDS[lane[1] & KIND_MASK]
+
+
+def lane_length(key: bytes) -> int:
+    """How much of a key of `waiting` is its lane."""
+    return 2 + (TAGS_BYTES if key[1] & LANE_TAGGED else 0)
+
+
+def split_waiting_key(key: bytes) -> tuple[bytes, str, int, str]:
+    """(lane, team, release_ms, run id)."""
+    start = lane_length(key)
+    end = key.index(SEPARATOR, start)
     (release_ms,) = U64.unpack_from(key, end + 1)
-    return key[1:end].decode(), release_ms, key[end + 9 :].decode()
+    return key[:start], key[start:end].decode(), release_ms, key[end + 9 :].decode()
 
 
 def session_prefix(node: str, incarnation: int) -> bytes:

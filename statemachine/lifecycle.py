@@ -14,6 +14,7 @@ import msgspec
 from statemachine.codec import encode
 from statemachine.endings import note_birth, note_change
 from statemachine.keys import SEPARATOR, U64, bucket_of, due_key, session_prefix, waiting_key
+from statemachine.lanes import waiting_fields
 from statemachine.records import Run, RunState, TimerEntry
 from statemachine.transitions import BIRTHS, TRANSITIONS, Move
 from statemachine.work import Work
@@ -37,6 +38,8 @@ _TIMERS: dict[RunState, Literal["release", "retry", "lease"]] = {
 def create(work: Work, run: Run) -> Run:
     """Let a run begin, in one of the states that it may begin in."""
     assert run.state in BIRTHS
+    if run.state is RunState.QUEUED and not run.lane:
+        run = msgspec.structs.replace(run, **waiting_fields(work, run))
     _enter(work, run)
     note_birth(work, run)
     work.put_run(run)
@@ -54,6 +57,8 @@ def change(work: Work, run: Run, move: Move, **fields: Any) -> Run:
     assert state is not None, f"a {run.state} run does not {move}"
     if run.lease is not None and state is not RunState.RUNNING:
         fields["lease"] = None
+    if state is RunState.QUEUED:
+        fields |= waiting_fields(work, run)
     new = msgspec.structs.replace(run, state=state, **fields)
     if not (_is_held(new) and _is_held(run)):
         _leave(work, run)
@@ -113,13 +118,14 @@ def claim_key(run: Run) -> bytes:
 def _enter(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
-        work.waiting.add(waiting_key(run.priority, run.team, run.release_ms, run.run_id))
+        work.waiting.add(waiting_key(run.lane, run.team, run.release_ms, run.run_id), run.priority)
     elif _is_held(run):
         work.transaction.put(claim_key(run), U64.pack(run.token), db=work.tables.claims)
         _hold(work, run, 1)
     elif _has_timer(run):
         entry = TimerEntry(token=run.token, kind=_TIMERS[state])
         work.transaction.put(timer_key(run), encode(entry), db=work.tables.timers)
+        _occupy(work, run, 1)
     else:
         _end(work, run)
 
@@ -127,7 +133,7 @@ def _enter(work: Work, run: Run) -> None:
 def _leave(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
-        work.waiting.remove(waiting_key(run.priority, run.team, run.release_ms, run.run_id))
+        work.waiting.remove(waiting_key(run.lane, run.team, run.release_ms, run.run_id), run.priority)
     elif _is_held(run):
         found = work.transaction.delete(claim_key(run), db=work.tables.claims)
         assert found, "a held run must stand in claims"
@@ -135,6 +141,13 @@ def _leave(work: Work, run: Run) -> None:
     elif _has_timer(run):
         found = work.transaction.delete(timer_key(run), db=work.tables.timers)
         assert found, "a scheduled, retrying or detached run must have its timer"
+        _occupy(work, run, -1)
+
+
+def _occupy(work: Work, run: Run, change: int) -> None:
+    """Nobody holds a detached run, but it is under way: its team's quota counts it on."""
+    if run.lease is not None:
+        work.usage.of(run.team).hold(run, change)
 
 
 def _hold(work: Work, run: Run, change: int) -> None:

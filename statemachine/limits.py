@@ -24,6 +24,11 @@ NODE_LENGTH_MAX = 64
 ADDRESS_LENGTH_MAX = 300
 LABEL_LENGTH_MAX = 256
 LABELS_MAX = 32
+TAGS_MAX = 32
+"""Of a session; names and values as long as a label's."""
+RUN_ON_MAX = 8
+"""Tags that a job may ask for."""
+KIND_SLOTS_MAX = 16
 EXPRESSIONS_MAX = 16
 EXPRESSION_LENGTH_MAX = 512
 WORD_LENGTH_MAX = 64

@@ -153,6 +153,8 @@ class Job(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     deleted_ms: int | None = None
     first_due_ms: int | None = None
     """The first tick of this version, as its proposer computed it; next_run_at until the first Fire."""
+    run_on: dict[str, str] = {}
+    """Tags that a node must have to run it."""
 
 
 class Team(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -240,6 +242,10 @@ class Run(Record, frozen=True, kw_only=True):
     """It was released under an overlap policy, so it stands in `active_by_job` until it is final."""
     lease: Lease | None = None
     """Set while a running attempt is its target's to complete: then no session holds the run."""
+    lane: bytes = b""
+    """Where it waits or waited last, by what it needs of a session (lanes.py)."""
+    run_on: dict[str, str] = {}
+    """The job's, as of when it began to wait."""
 
 
 class Session(Record, frozen=True, kw_only=True):
@@ -275,6 +281,14 @@ class Session(Record, frozen=True, kw_only=True):
     """Renewals in a row that found no other session open."""
     takes_buckets: bool = True
     """Whether its node fires ticks."""
+    kind_slots: dict[str, int] = {}
+    """Claims of single kinds of targets that it holds at once: of due runs, and as many again ahead of their time. A
+    kind that is not named is bounded by `slots` and `ahead` alone."""
+    tags: dict[str, str] = {}
+    """What `run_on` of a job is matched with."""
+    kinds_due: dict[str, int] = {}
+    kinds_ahead: dict[str, int] = {}
+    """What it holds of the kinds in `kind_slots`."""
 
 
 class BucketOwner(Record, frozen=True, kw_only=True):

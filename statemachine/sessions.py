@@ -147,5 +147,7 @@ def _session_of(command: OpenSession) -> Session:
         opened_ms=command.now_ms,
         version=command.version,
         tzdata=command.tzdata,
+        kind_slots=command.kind_slots,
+        tags=command.tags,
         takes_buckets=command.takes_buckets,
     )

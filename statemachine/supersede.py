@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from statemachine.keys import tick_row_key, unpack_row
+from statemachine.lanes import lane_of
 from statemachine.lifecycle import allows, change, deactivate, skip
 from statemachine.records import Job, Run, RunKind, RunState, SkipReason
 from statemachine.ticks import tell_owner
@@ -19,6 +20,7 @@ from statemachine.work import Work
 
 def scheduled_run(work: Work, job: Job, run_id: str, due_ms: int, release_ms: int) -> Run:
     """A run of a tick, as it begins."""
+    waits = job.overlap_policy == "allow"
     return Run(
         run_id=run_id,
         job_id=job.job_id,
@@ -28,9 +30,11 @@ def scheduled_run(work: Work, job: Job, run_id: str, due_ms: int, release_ms: in
         due_ms=due_ms,
         release_ms=release_ms,
         priority=job.priority,
-        state=RunState.QUEUED if job.overlap_policy == "allow" else RunState.SCHEDULED,
+        state=RunState.QUEUED if waits else RunState.SCHEDULED,
         attempts_max=1 + job.max_retries,
         created_ms=work.now_ms,
+        lane=lane_of(job) if waits else b"",
+        run_on=job.run_on,
     )
 
 

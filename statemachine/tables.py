@@ -47,7 +47,7 @@ class Tables:
     timers: Any  # at_ms, bucket, run_id → TimerEntry
     runs: Any  # run_id → Run
     job_runs: Any  # job_id \0 class due_ms suffix → (job version, next tick) for ticks
-    waiting: Any  # 9-priority, team \0 release_ms run_id → nothing
+    waiting: Any  # lane, team \0 release_ms run_id → nothing
     claims: Any  # node \0 incarnation run_id → token
     ended: Any  # number, in order → Ending: what is to be settled
     job_stats: Any  # job_id → JobStats
@@ -59,7 +59,7 @@ class Tables:
     idempotency_times: Any  # created_ms, key → nothing
     proposers: Any  # node → Proposer
     results: Any  # node \0 incarnation, seq → replies
-    rotation: Any  # 9-priority → team served last
+    rotation: Any  # class → what is left of the turn of the team served last, the team
 
 
 TABLE_NAMES = tuple(sorted(field.name for field in fields(Tables)))

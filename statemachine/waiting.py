@@ -31,17 +31,18 @@ class WaitingQueue:
     def __len__(self) -> int:
         return self._stored + len(self._fresh)
 
-    def depth(self, priority: int) -> int:
-        return self._depth[priority]
+    def may_have(self, class_: int) -> bool:
+        """Whether something can be waiting in the class of this number (0 is that of priority 9)."""
+        return self._depth[9 - class_] > 0
 
-    def add(self, key: bytes) -> None:
+    def add(self, key: bytes, priority: int) -> None:
         self._fresh.append(key)
         self._sorted = False
-        self._depth[9 - key[0]] += 1
+        self._depth[priority] += 1
 
-    def remove(self, key: bytes) -> None:
+    def remove(self, key: bytes, priority: int) -> None:
         """Take a run out; it must be in."""
-        self._depth[9 - key[0]] -= 1
+        self._depth[priority] -= 1
         place = self._place(key)
         if place < len(self._fresh) and self._fresh[place] == key:
             del self._fresh[place]

@@ -23,7 +23,7 @@ from statemachine.codec import (
 )
 from statemachine.commands import AnyEvent
 from statemachine.history_records import Ending
-from statemachine.keys import U16, U64, bucket_of
+from statemachine.keys import U16, U64, bucket_of, kind_of_lane
 from statemachine.records import BucketOwner, Counters, Job, Run, Session, Team
 from statemachine.tables import CLOCK_KEY, COUNTERS_KEY, Tables
 from statemachine.usage import Usage
@@ -45,15 +45,24 @@ class Event(NamedTuple):
     body: bytes
 
 
+class Turn(NamedTuple):
+    """The team (its name in bytes) that was handed a run last, and what is left of its turn."""
+
+    team: bytes
+    left: int
+
+
 class Seat:
     """A node's session with what changes at every run: the counts of what it holds, and what its clock said last."""
 
-    __slots__ = ("held_ahead", "held_due", "session", "wall_ms")
+    __slots__ = ("held_ahead", "held_due", "kinds_ahead", "kinds_due", "session", "wall_ms")
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.held_due = session.held_due
         self.held_ahead = session.held_ahead
+        self.kinds_due = dict(session.kinds_due)
+        self.kinds_ahead = dict(session.kinds_ahead)
         self.wall_ms = session.wall_ms
 
     @property
@@ -66,15 +75,31 @@ class Seat:
         else:
             self.held_due += change
         assert self.held_due >= 0 and self.held_ahead >= 0
+        if self.session.kind_slots:
+            self._hold_kind(run, change)
+
+    def _hold_kind(self, run: Run, change: int) -> None:
+        kind = kind_of_lane(run.lane)
+        if kind in self.session.kind_slots:
+            held = self.kinds_ahead if run.ahead else self.kinds_due
+            count = held.pop(kind, 0) + change
+            assert count >= 0
+            if count:
+                held[kind] = count
 
     def current(self) -> Session:
         """The session as it is to be stored."""
         session = self.session
-        now = (self.held_due, self.held_ahead, self.wall_ms)
-        if (session.held_due, session.held_ahead, session.wall_ms) == now:
+        now = (self.held_due, self.held_ahead, self.wall_ms, self.kinds_due, self.kinds_ahead)
+        if (session.held_due, session.held_ahead, session.wall_ms, session.kinds_due, session.kinds_ahead) == now:
             return session
         return msgspec.structs.replace(
-            session, held_due=self.held_due, held_ahead=self.held_ahead, wall_ms=self.wall_ms
+            session,
+            held_due=self.held_due,
+            held_ahead=self.held_ahead,
+            wall_ms=self.wall_ms,
+            kinds_due=dict(sorted(self.kinds_due.items())),
+            kinds_ahead=dict(sorted(self.kinds_ahead.items())),
         )
 
 
@@ -98,7 +123,8 @@ class Work:
         self._buckets: dict[int, BucketOwner] = {}
         self._seats: dict[str, Seat] | None = None
         self._stored_sessions: dict[str, Session] = {}
-        self._served: dict[int, str] = {}
+        self._turns: dict[int, Turn | None] = {}
+        self._turned: dict[int, Turn] = {}
         self._endings: list[Ending] = []
         self._counts: dict[str, int] = {}
         self._ticks_skipped: dict[str, int] = {}
@@ -224,15 +250,15 @@ class Work:
 
     # --- turns
 
-    def served(self, priority: int) -> str | None:
-        """The team of this class that was handed a run last."""
-        if priority in self._served:
-            return self._served[priority]
-        value = self.transaction.get(bytes((9 - priority,)), db=self.tables.rotation)
-        return None if value is None else value.decode()
+    def turn(self, class_: int) -> Turn | None:
+        """Where the turns stand in the class of this number; None: nothing was handed out in it yet."""
+        if class_ not in self._turns:
+            value = self.transaction.get(bytes((class_,)), db=self.tables.rotation)
+            self._turns[class_] = None if value is None else Turn(value[U16.size :], U16.unpack_from(value)[0])
+        return self._turns[class_]
 
-    def set_served(self, priority: int, team: str) -> None:
-        self._served[priority] = team
+    def set_turn(self, class_: int, turn: Turn) -> None:
+        self._turns[class_] = self._turned[class_] = turn
 
     # --- effects
 
@@ -262,8 +288,8 @@ class Work:
             session = seat.current()
             if session is not self._stored_sessions.get(node):
                 put(node.encode(), encode(session), db=tables.sessions)
-        for priority, team in sorted(self._served.items()):
-            put(bytes((9 - priority,)), team.encode(), db=tables.rotation)
+        for class_, turn in sorted(self._turned.items()):
+            put(bytes((class_,)), U16.pack(turn.left) + turn.team, db=tables.rotation)
         self.waiting.flush()
         self._flush_endings()
         self.usage.flush()

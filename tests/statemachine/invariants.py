@@ -9,6 +9,7 @@ from statemachine.history_records import JobStats
 from statemachine.keys import (
     U64,
     bucket_of,
+    kind_of_lane,
     parse_run_id,
     row_key,
     split_due_key,
@@ -38,7 +39,7 @@ def check(driver: Driver) -> None:
 
 def each_run_stands_in_its_one_place(driver: Driver, runs: dict[str, Run]) -> None:
     """I4: every run that is not final stands in exactly one place, where its next mover looks; final ones in none."""
-    waiting = {split_waiting_key(key)[2] for key in driver.table("waiting")}
+    waiting = {split_waiting_key(key)[3] for key in driver.table("waiting")}
     timers = {split_due_key(key)[2]: value for key, value in driver.table("timers").items()}
     claims = {key.split(b"\0", 1)[1][8:].decode(): value for key, value in driver.table("claims").items()}
     assert len(timers) == len(driver.table("timers")) and len(claims) == len(driver.table("claims"))
@@ -56,8 +57,15 @@ def each_run_stands_in_its_one_place(driver: Driver, runs: dict[str, Run]) -> No
         assert at_ms == {"release": run.release_ms, "retry": run.retry_at_ms, "lease": lease_ms}[entry.kind]
         assert bucket == bucket_of(run.job_id)
     for key in driver.table("waiting"):
-        run = runs[split_waiting_key(key)[2]]
-        assert key == waiting_key(run.priority, run.team, run.release_ms, run.run_id)
+        run = runs[split_waiting_key(key)[3]]
+        assert key == waiting_key(run.lane, run.team, run.release_ms, run.run_id)
+        assert run.lane[0] == 9 - run.priority
+    jobs = {job.job_id: job for job in map(decode_job, driver.table("jobs").values())}
+    for key in driver.table("waiting"):
+        run = runs[split_waiting_key(key)[3]]
+        job = jobs.get(run.job_id)
+        if job is not None and job.version == run.job_version:
+            assert (kind_of_lane(run.lane), run.run_on) == (job.target.__struct_config__.tag, job.run_on)
 
 
 def counts_equal_what_they_count(driver: Driver, runs: dict[str, Run]) -> None:
@@ -81,11 +89,18 @@ def counts_equal_what_they_count(driver: Driver, runs: dict[str, Run]) -> None:
 
 
 def uses_equal_a_recount(driver: Driver, runs: dict[str, Run]) -> None:
-    """I7: what each team is counted to have and hold, by a recount of `jobs` and `claims`."""
+    """I7: what each team is counted to have and hold, and what each session holds of the kinds that it limits, by a
+    recount of `jobs`, `claims` and detached runs."""
     jobs = Counter(decode_job(value).team for value in driver.table("jobs").values())
     claimed = [runs[key.split(b"\0", 1)[1][8:].decode()] for key in driver.table("claims")]
-    held = Counter(run.team for run in claimed)
+    held = Counter(run.team for run in [*claimed, *(run for run in runs.values() if run.lease is not None)])
     ahead = Counter(run.team for run in claimed if run.ahead)
+    kinds = Counter((run.node, run.session, run.ahead, kind_of_lane(run.lane)) for run in claimed)
+    for session in map(decode_session, driver.table("sessions").values()):
+        for kind, most in session.kind_slots.items():
+            mine = session.node, session.incarnation
+            assert session.kinds_due.get(kind, 0) == kinds[*mine, False, kind] <= most
+            assert session.kinds_ahead.get(kind, 0) == kinds[*mine, True, kind] <= most
     with driver.snapshot() as snapshot:
         uses = {key.decode(): snapshot.team_use(key.decode()) for key in driver.table("team_use")}
     counted = {name: (use.jobs, use.held, use.held_ahead) for name, use in uses.items()}

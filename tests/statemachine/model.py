@@ -66,7 +66,7 @@ class Model(CompletionModel, ModelTeams):
 
     def store_job(self, command: c.PutJob, before: Job | None) -> None:
         job = command.job
-        self.jobs[job.job_id] = job
+        self.jobs[job.job_id] = self.versions[job.job_id, job.version] = job
         self.due.pop(job.job_id, None)
         if job.first_due_ms is not None:
             self.due[job.job_id] = job.first_due_ms
@@ -310,6 +310,8 @@ class Model(CompletionModel, ModelTeams):
             opened_ms=command.now_ms,
             version=command.version,
             tzdata=command.tzdata,
+            kind_slots=command.kind_slots,
+            tags=command.tags,
             takes_buckets=command.takes_buckets,
         )
         self.renewed(command, 0)

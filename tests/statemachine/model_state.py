@@ -22,6 +22,7 @@ class ModelState:
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
         self.deleted: dict[str, Job] = {}
+        self.versions: dict[tuple[str, int], Job] = {}
         self.teams: dict[str, Team] = {}
         self.due: dict[str, int] = {}
         self.runs: dict[str, Run] = {}
@@ -30,7 +31,7 @@ class ModelState:
         self.buckets: dict[int, tuple[str | None, int]] = {}
         self.passed_by: dict[str, int] = {}
         self.keys: dict[tuple[str, str], tuple[bytes, str]] = {}
-        self.served: dict[int, str] = {}
+        self.turns: dict[int, tuple[str, int]] = {}
         self.counts: Counter[str] = Counter()
         self.history = ModelHistory()
         self.clock_before_ms = 0
@@ -114,71 +115,6 @@ class ModelState:
         self.counts["runs_skipped"] += 1
         self.counts["ticks " + reason.split(":")[0]] += run.count
 
-    # --- hand-out
-
-    def hand_out(self) -> None:
-        """Due runs into slots; then, if none is left waiting, runs ahead of their time into the room for those."""
-        if not any(self.takes_claims(session) for session in self.sessions.values()):
-            return
-        while (run := self.next_waiting(due=True)) is not None:
-            if not self.hand(run, due=True):
-                return
-        if any(self.room(due=False).values()):
-            while (run := self.next_waiting(due=False)) is not None and self.hand(run, due=False):
-                pass
-
-    def next_waiting(self, *, due: bool) -> Run | None:
-        waiting = [run for run in self.runs.values() if run.state is RunState.QUEUED]
-        waiting = [run for run in waiting if not due or run.release_ms <= self.now_ms]
-        if not waiting:
-            return None
-        priority = max(run.priority for run in waiting)
-        waiting = [run for run in waiting if run.priority == priority]
-        teams = sorted({run.team for run in waiting})
-        last = self.served.get(priority, "")
-        team = next((team for team in teams if team > last), teams[0])
-        return min((run for run in waiting if run.team == team), key=lambda run: (run.release_ms, run.run_id))
-
-    def hand(self, run: Run, *, due: bool) -> bool:
-        job = self.jobs.get(run.job_id)
-        if job is None or (job.version != run.job_version and not run.attempts):
-            self.supersede(run)
-            return True
-        room = {node: free for node, free in self.room(due=due).items() if free > 0}
-        if not room:
-            return False
-        last = run.attempts[-1].node if run.attempts else None
-        wanted = {node: free for node, free in room.items() if node != last} or room
-        owner, _ = self.owner_of(run.job_id)
-        node = owner if owner in wanted and owner != last else min(wanted, key=lambda node: (-wanted[node], node))
-        assert node is not None
-        self.served[run.priority] = run.team
-        self.claim(run, node)
-        return True
-
-    def claim(self, run: Run, node: str) -> None:
-        incarnation = self.sessions[node].incarnation
-        run = self.set(
-            run,
-            state=RunState.CLAIMED,
-            node=node,
-            session=incarnation,
-            token=run.token + 1,
-            ahead=run.release_ms > self.now_ms,
-            claimed_ms=self.now_ms,
-        )
-        told = {name: getattr(run, name) for name in c.RunClaimed.__struct_fields__ if name != "session"}
-        event = c.RunClaimed(session=incarnation, **told)
-        self.events.append((node, event))
-
-    def room(self, *, due: bool) -> dict[str, int]:
-        rooms = {}
-        for node, session in self.sessions.items():
-            if self.takes_claims(session):
-                held = [run for run in self.claims(node, session.incarnation) if run.ahead is not due]
-                rooms[node] = max(0, (session.slots if due else session.ahead) - len(held))
-        return rooms
-
     # --- look-ups
 
     def set(self, run: Run, **fields: Any) -> Run:
@@ -197,6 +133,10 @@ class ModelState:
         holder = (node, incarnation)
         held = [run for run in self.runs.values() if run.state in HELD and (run.node, run.session) == holder]
         return sorted(held, key=lambda run: run.run_id)
+
+    def definition_of(self, run: Run) -> Job:
+        """The version of its job that made the run."""
+        return self.versions[run.job_id, run.job_version]
 
     def owner_of(self, job_id: str) -> tuple[str | None, int]:
         return self.buckets.get(crc32(job_id.encode()) % 1024, (None, 0))

@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from statemachine import commands as c
 from statemachine.records import Job
-from tests.statemachine.model_state import ModelState
+from tests.statemachine.model_handout import ModelHandOut
 
 
-class ModelTeams(ModelState):
+class ModelTeams(ModelHandOut):
     """Commands about teams, and what they count."""
 
     def put_team(self, command: c.PutTeam) -> c.Reply:

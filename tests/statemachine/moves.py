@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from statemachine import commands as c
 from statemachine.keys import bucket_of
-from statemachine.records import AttemptOutcome, Job, NoopTarget, Run, RunState, Team
+from statemachine.records import AttemptOutcome, HttpTarget, Job, NoopTarget, Run, RunState, Team
 from tests.statemachine.model import Model
 from tests.statemachine.model_state import HELD
 
@@ -54,7 +54,8 @@ def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
         job_id=job_id,
         name=numbers.pick((job_id, job_id, "a", "b")),
         team=TEAMS[JOBS.index(job_id) % 2],
-        target=NoopTarget(),
+        target=numbers.pick((NoopTarget(), NoopTarget(), HttpTarget(url="http://a/"))),
+        run_on=numbers.pick(({}, {}, {}, {"zone": "eu"}, {"zone": "eu", "disk": "ssd"})),
         priority=numbers.pick((5, 9)),
         max_retries=numbers.below(3),
         overlap_policy=numbers.pick(("allow", "allow", "skip")),
@@ -74,7 +75,12 @@ def delete_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
 
 def put_team(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     name = numbers.pick(TEAMS)
-    team = Team(team=name, max_jobs=numbers.pick((None, None, 2, 3)))
+    team = Team(
+        team=name,
+        max_jobs=numbers.pick((None, None, 2, 3)),
+        max_concurrent=numbers.pick((None, None, 0, 1, 2, 3)),
+        weight=numbers.pick((1, 1, 2, 3)),
+    )
     return c.PutTeam(now_ms=now_ms, team=team, expected_version=_version(model, numbers, name))
 
 
@@ -207,6 +213,8 @@ def open_session(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
         ahead=numbers.below(4),
         version="v",
         tzdata="z",
+        kind_slots=numbers.pick(({}, {}, {"http": 1}, {"http": 0, "container": 3}, {"noop": 1})),
+        tags=numbers.pick(({}, {"zone": "eu"}, {"zone": "us", "disk": "ssd"}, {"zone": "eu", "disk": "ssd"})),
         takes_buckets=not numbers.rarely(),
     )
 

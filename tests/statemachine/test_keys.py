@@ -18,8 +18,10 @@ from statemachine.keys import (
     split_waiting_key,
     waiting_key,
 )
+from statemachine.lanes import lane_of
 from statemachine.limits import TEAM_LENGTH_MAX, TIME_MS_MAX
-from statemachine.records import RunKind
+from statemachine.records import HttpTarget, NoopTarget, RunKind
+from tests.statemachine.driver import a_job
 
 LMDB_KEY_BYTES_MAX = 511
 
@@ -102,20 +104,35 @@ def test_due_keys_split(due_ms: int, bucket: int, job_id: str) -> None:
     assert split_due_key(due_key(due_ms, bucket, job_id)) == (due_ms, bucket, job_id)
 
 
-@given(st.integers(0, 9), teams, times, run_keys)
-def test_waiting_keys_split_and_fit(priority: int, team: str, release_ms: int, key: RunKey) -> None:
-    packed = waiting_key(priority, team, release_ms, text_of(key))
-    assert packed[0] == 9 - priority
-    assert split_waiting_key(packed) == (team, release_ms, text_of(key))
+lanes = st.builds(
+    lambda priority, kind, tags: lane_of(a_job(priority=priority, target=kind, run_on=tags)),
+    st.integers(0, 9),
+    st.sampled_from([NoopTarget(), HttpTarget(url="http://a/")]),
+    st.sampled_from([{}, {"zone": "eu"}, {"zone": "us"}]),
+)
+
+
+@given(lanes, teams, times, run_keys)
+def test_waiting_keys_split_and_fit(lane: bytes, team: str, release_ms: int, key: RunKey) -> None:
+    packed = waiting_key(lane, team, release_ms, text_of(key))
+    assert split_waiting_key(packed) == (lane, team, release_ms, text_of(key))
     assert len(packed) <= LMDB_KEY_BYTES_MAX
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), teams, times), min_size=2, max_size=2))
-def test_waiting_keys_sort_by_class_then_team_then_time(entries: list[tuple[int, str, int]]) -> None:
+@given(st.lists(st.tuples(lanes, teams, times), min_size=2, max_size=2))
+def test_waiting_keys_sort_by_lane_then_team_then_time(entries: list[tuple[bytes, str, int]]) -> None:
+    """And a lane by its class first."""
     first, second = (waiting_key(*entry, "r") for entry in entries)
-    (priority, team, release_ms), (other_priority, other_team, other_ms) = entries
-    expected = (9 - priority, team.encode(), release_ms) < (9 - other_priority, other_team.encode(), other_ms)
-    assert (first < second) == expected
+    (lane, team, release_ms), (other_lane, other_team, other_ms) = entries
+    assert (first < second) == ((lane, team.encode(), release_ms) < (other_lane, other_team.encode(), other_ms))
+
+
+@given(lanes, lanes, teams)
+def test_one_seek_passes_over_a_need(lane: bytes, other: bytes, team: str) -> None:
+    """No key of the lane comes after its end, and every key of a later lane does."""
+    end = lane + b"\xff"
+    assert waiting_key(lane, team, 0, "r") < end
+    assert other <= lane or waiting_key(other, team, 0, "r") > end
 
 
 @given(st.text("abc._-", min_size=1, max_size=64), st.integers(0, 2**53))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from statemachine import commands as c
 from statemachine.codec import decode_run, decode_stats
 from statemachine.history_records import JobStats
+from statemachine.records import Run, Session
 from tests.statemachine import invariants
 from tests.statemachine.driver import Driver, Outcome
 from tests.statemachine.model import Model
-from tests.statemachine.moves import PROPOSALS, beginning, commands
+from tests.statemachine.moves import NODES, PROPOSALS, beginning, commands
 
 SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -42,11 +43,24 @@ class Promises:
         for _, claim in outcome.sent(c.RunClaimed):
             assert claim.token > self.tokens[claim.run_id], "I3: the token rises with every claim"
             self.tokens[claim.run_id] = claim.token
+        for team in {driver.run(claim.run_id).team for _, claim in outcome.sent(c.RunClaimed)}:
+            self.within_quota(driver, team)
         for command, reply in zip(sent, outcome.replies, strict=True):
             if isinstance(command, c.Fire):
                 fired = [item for item, code in zip(command.items, reply.codes, strict=True) if code == "ok"]
                 for item in fired:
                     self.accounted(driver, item)
+
+    def within_quota(self, driver: Driver, team: str) -> None:
+        """I7: where a claim was accepted, the team is within its quota; counted from the claims, and from the runs that
+        nobody holds because their targets complete them."""
+        with driver.snapshot() as snapshot:
+            settings = snapshot.team(team)
+            held = [run_id for node in NODES for number in range(40) for run_id, _ in snapshot.claims_of(node, number)]
+        detached = [key.decode() for key, value in driver.table("runs").items() if decode_run(value).lease is not None]
+        ours = [run_id for run_id in [*held, *detached] if driver.run(run_id).team == team]
+        if settings is not None and settings.max_concurrent is not None:
+            assert len(ours) <= settings.max_concurrent
 
     def accounted(self, driver: Driver, item: c.FireItem) -> None:
         """I2: whatever the job moved past has a record, and exactly one (its key is the tick)."""
@@ -80,7 +94,7 @@ def state_of(driver: Driver) -> dict[str, Any]:
     with driver.snapshot() as snapshot:
         counters = snapshot.counters()
         return {
-            "runs": {key.decode(): decode_run(value) for key, value in driver.table("runs").items()},
+            "runs": {key.decode(): without_lane(decode_run(value)) for key, value in driver.table("runs").items()},
             "sessions": {session.node: session for session in snapshot.sessions()},
             "ended": set(snapshot.ended_sessions()),
             "due": {job_id: due_ms for due_ms, _, job_id, _ in snapshot.due_until(2**47 - 1)},
@@ -104,16 +118,19 @@ def state_of(driver: Driver) -> dict[str, Any]:
         }
 
 
-def state_of_model(model: Model) -> dict[str, Any]:
-    def held(node: str, incarnation: int, ahead: bool) -> int:
-        return len([run for run in model.claims(node, incarnation) if run.ahead is ahead])
+def without_lane(run: Run) -> Run:
+    """The model knows what a run needs, but not how that is written; the invariants compare it with the job."""
+    return replace(run, lane=b"", run_on={})
 
-    sessions = {
-        node: replace(
-            session, held_due=held(node, session.incarnation, False), held_ahead=held(node, session.incarnation, True)
-        )
-        for node, session in model.sessions.items()
-    }
+
+def state_of_model(model: Model) -> dict[str, Any]:
+    def counts(session: Session) -> dict[str, Any]:
+        due, ahead = model.held_by(session, due=True), model.held_by(session, due=False)
+        kinds = [Counter(model.need_of(run)[0] for run in runs) for runs in (due, ahead)]
+        limited = [{kind: count for kind, count in sorted(one.items()) if kind in session.kind_slots} for one in kinds]
+        return {"held_due": len(due), "held_ahead": len(ahead), "kinds_due": limited[0], "kinds_ahead": limited[1]}
+
+    sessions = {node: replace(session, **counts(session)) for node, session in model.sessions.items()}
     ticks = {name.split()[1]: count for name, count in sorted(model.counts.items()) if name.startswith("ticks ")}
     return {
         "runs": model.runs,
