@@ -133,6 +133,11 @@ class Client:
     async def run(self, run_id: str, *, consistency: Consistency | None = None) -> Json:
         return await self._json("GET", f"/v1/runs/{quote(run_id, safe='')}", query=_query(consistency=consistency))
 
+    async def cancel_run(self, run_id: str, *, reason: str | None = None) -> Json:
+        """End a run for good; answers the run, and with `effective` whether its attempt is known to be gone."""
+        body = {} if reason is None else {"reason": reason}
+        return await self._json("POST", f"/v1/runs/{quote(run_id, safe='')}:cancel", body=body)
+
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> bytes:
         """The kept output of one attempt (the last without a number), from whichever node has it."""
         answer = await self._transport.send(

@@ -8,7 +8,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from node.interface import Attempt, ClusterView, Job, JobCreated, JobStats, JobView, NodeView, Preview, Run, TeamView
+from node.interface import (
+    Attempt,
+    ClusterView,
+    Job,
+    JobCreated,
+    JobStats,
+    JobView,
+    NodeView,
+    Preview,
+    Run,
+    RunCancelled,
+    TeamView,
+)
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -99,7 +111,8 @@ def _schedule(record: Job) -> str | list[str] | None:
 
 def run(record: Run) -> Json:
     """A run. What follows `log_url` is there only when it says something: `retry_at` of a run
-    that waits for its next attempt, `until_at` and `count` of a range of skipped ticks."""
+    that waits for its next attempt, `stop` of one that is being ended and why, `until_at` and `count` of a range of
+    skipped ticks."""
     body: Json = {
         "run_id": record.run_id,
         "job_id": record.job_id,
@@ -120,10 +133,16 @@ def run(record: Run) -> Json:
     }
     if record.retry_at_ms is not None:
         body["retry_at"] = instant(record.retry_at_ms)
+    if record.stop is not None:
+        body["stop"] = record.stop
     if record.until_ms is not None:
         body["until_at"] = instant(record.until_ms)
         body["count"] = record.count
     return body
+
+
+def run_cancelled(cancelled: RunCancelled) -> Json:
+    return run(cancelled.run) | {"effective": cancelled.effective}
 
 
 def _attempt(record: Attempt) -> Json:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 from aiohttp import web
 
 from httpapi import render
 from httpapi.answers import json_response, read_headers
-from httpapi.parsing import identifier
+from httpapi.parsing import idempotency_key, identifier, read_json_or_empty
 from httpapi.query import Query
 from node.interface import Scheduler
+
+
+class CancelBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of POST /v1/runs/{id}:cancel, which may be left out."""
+
+    reason: str | None = None
 
 
 class RunRoutes:
@@ -19,6 +26,7 @@ class RunRoutes:
         return [
             web.get("/v1/jobs/{job_id:[^/:]+}/runs", self.list_runs),
             web.get("/v1/runs/{run_id:[^/:]+}", self.show),
+            web.post("/v1/runs/{run_id:[^/:]+}:cancel", self.cancel),
         ]
 
     async def list_runs(self, request: web.Request) -> web.Response:
@@ -46,6 +54,16 @@ class RunRoutes:
         query.done()
         run, read = await self._scheduler.run(identifier(request, "run_id", "run"), consistency=consistency)
         return json_response(render.run(run), headers=read_headers(read))
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        """200 and the run, which is or will be `cancelled`; `effective` says whether its attempt is known to be gone.
+        A repeat answers the same, so an idempotency key adds nothing to it."""
+        Query(request, ()).done()
+        run_id = identifier(request, "run_id", "run")
+        idempotency_key(request)
+        body = await read_json_or_empty(request, CancelBody)
+        cancelled = await self._scheduler.cancel_run(run_id, reason=body.reason)
+        return json_response(render.run_cancelled(cancelled))
 
 
 def _since_epoch(unix_ms: int | None) -> int | None:

@@ -1,9 +1,10 @@
 """Runs claims on this machine: takes those whose time has come, and reports how each ended.
 
 Attempts that need no waiting (noop) are settled in one go, without a task each. The others get a task, within the
-slots; what is beyond waits here. A killed attempt is not reported: its claim is another node's by then, or will be
-when the session has ended. One that ended by itself is reported whenever that is noticed, under its own token: after
-a pause that is how the state machine comes to refuse, and count, a zombie's result.
+slots; what is beyond waits here. An attempt that is killed with its session is not reported: its claim is another
+node's by then, or will be when the session has ended. One that was stopped alone is reported as cancelled. One that
+ended by itself is reported whenever that is noticed, under its own token: after a pause that is how the state machine
+comes to refuse, and count, a zombie's result.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,7 +49,7 @@ class AttemptSink(Protocol):
     def ended(
         self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int, log_bytes: int | None = None
     ) -> None:
-        """An attempt ended by itself (it was not killed)."""
+        """An attempt ended by itself, or was stopped."""
         ...
 
 
@@ -57,7 +58,7 @@ class Running:
     """An attempt under way."""
 
     work: Work
-    task: asyncio.Task[None]
+    task: asyncio.Task[Outcome]
     started_ms: int
 
 
@@ -85,6 +86,7 @@ class Attempts:
         self._instant: deque[Work] = deque()
         self._backlog = Backlog()
         self._running: dict[ClaimKey, Running] = {}
+        self._stopping: set[ClaimKey] = set()
         self._unreported: deque[tuple[float, ClaimKey]] = deque()
 
     def __len__(self) -> int:
@@ -132,10 +134,19 @@ class Attempts:
 
     def kill(self, session: int) -> int:
         """Kill every attempt that was claimed by this session; returns how many. They are not reported."""
-        victims = [attempt for attempt in self._running.values() if attempt.work.claim.session == session]
+        running = [attempt for attempt in self._running.values() if attempt.work.key not in self._stopping]
+        victims = [attempt for attempt in running if attempt.work.claim.session == session]
         for attempt in victims:
             attempt.task.cancel()
         return len(victims)
+
+    def stop(self, keys: Set[ClaimKey]) -> list[Work]:
+        """Kill the attempts of these claims; each is reported as cancelled once it is gone. Returns those that wait
+        here, and never start. Repeating it does not disturb an executor that is tidying up."""
+        for key in (keys & self._running.keys()) - self._stopping:
+            self._stopping.add(key)
+            self._running[key].task.cancel()
+        return self.give_up(lambda work: work.key in keys)
 
     async def wait_idle(self, timeout_s: float) -> bool:
         """Whether every attempt under way ended in time."""
@@ -153,19 +164,23 @@ class Attempts:
     def _start(self, work: Work) -> None:
         started_ms = self._clock.wall_ms()
         self._sink.started(work, started_ms)
-        task = asyncio.get_running_loop().create_task(self._run(work, started_ms))
+        output = AttemptOutput()
+        task = asyncio.get_running_loop().create_task(self._outcome(work, output))
         # Not inside the task: one that is cancelled before its first step never runs a line of its own.
-        task.add_done_callback(lambda _: self._running.pop(work.key, None))
+        task.add_done_callback(lambda _: self._on_done(work, task, output, started_ms))
         self._running[work.key] = Running(work=work, task=task, started_ms=started_ms)
         self._unreported.append((self._clock.monotonic() + self._start_report_after_s, work.key))
 
-    async def _run(self, work: Work, started_ms: int) -> None:
-        output = AttemptOutput()
-        try:
-            outcome = await self._outcome(work, output)
-        finally:
-            log_bytes = self._sink.put_out(work, output)
-        self._sink.ended(work, outcome, started_ms, self._clock.wall_ms(), log_bytes)
+    def _on_done(self, work: Work, task: asyncio.Task[Outcome], output: AttemptOutput, started_ms: int) -> None:
+        self._running.pop(work.key, None)
+        was_stopped = work.key in self._stopping
+        self._stopping.discard(work.key)
+        log_bytes = self._sink.put_out(work, output)
+        if not task.cancelled():
+            self._sink.ended(work, task.result(), started_ms, self._clock.wall_ms(), log_bytes)
+        elif was_stopped:
+            outcome = Outcome(kind=OutcomeKind.CANCELLED, detail="stopped on request")
+            self._sink.ended(work, outcome, started_ms, self._clock.wall_ms(), log_bytes)
 
     async def _outcome(self, work: Work, output: AttemptOutput) -> Outcome:
         executor = self._executors.get(work.definition.kind)

@@ -1,4 +1,4 @@
-"""`horae run`: the history of a job, single runs, and their logs."""
+"""`horae run`: the history of a job, single runs, their logs, and cancelling them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIST_DEFAULT = 20
 
 @click.group()
 def run() -> None:
-    """List and show runs, and read their logs.
+    """List, show and cancel runs, and read their logs.
 
     \b
     Example:
@@ -88,6 +88,21 @@ def show_run(server: str, output: str | None, run_id: str) -> None:
 
 @run.command()
 @click.argument("run_id")
+@click.option("--reason", help="Why, for the history.")
+@server_option
+@output_option
+def cancel(server: str, output: str | None, run_id: str, reason: str | None) -> None:
+    """Cancel a run that is not over: its attempt is killed, and none follows.
+
+    \b
+    Example:
+      horae run cancel 0193f2a0c0de-01JDZ5T6W8Q9R0S1T2V3W4X5Y6 --reason 'wrong input'
+    """
+    show(call(server, lambda client: client.cancel_run(run_id, reason=reason)), output, _cancelled)
+
+
+@run.command()
+@click.argument("run_id")
 @click.option("--attempt", type=click.IntRange(1), help="Which attempt. [default: the last]")
 @server_option
 def logs(server: str, run_id: str, attempt: int | None) -> None:
@@ -99,6 +114,12 @@ def logs(server: str, run_id: str, attempt: int | None) -> None:
     """
     output = call(server, lambda client: client.run_log(run_id, attempt=attempt))
     click.echo(output, nl=False)
+
+
+def _cancelled(one: Json) -> str:
+    if one["effective"]:
+        return f"run {one['run_id']} is {one['state']}"
+    return f"run {one['run_id']} will be cancelled; {one['node']} has not confirmed yet that its attempt is gone"
 
 
 def _run_table(page: Json) -> str:

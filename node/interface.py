@@ -9,6 +9,19 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from node.errors import Conflict as Conflict
+from node.errors import DiskFull as DiskFull
+from node.errors import FieldError as FieldError
+from node.errors import HoraeError as HoraeError
+from node.errors import Invalid as Invalid
+from node.errors import LogElsewhere as LogElsewhere
+from node.errors import Malformed as Malformed
+from node.errors import NotFound as NotFound
+from node.errors import OutcomeUnknown as OutcomeUnknown
+from node.errors import Overloaded as Overloaded
+from node.errors import PreconditionFailed as PreconditionFailed
+from node.errors import TooLarge as TooLarge
+from node.errors import Unavailable as Unavailable
 from statemachine.history_records import JobStats
 from statemachine.records import (
     FINAL_STATES,
@@ -53,102 +66,12 @@ TEAM_LENGTH_MAX = 64
 SCHEDULES_MAX = 16
 LABELS_MAX = 32
 ARGS_BYTES_MAX = 64 * 1024
+REASON_LENGTH_MAX = 500
+"""Of what somebody says about why they change something."""
 LIST_LIMIT_MAX = 500
 LIST_LIMIT_DEFAULT = 50
 CURSOR_LENGTH_MAX = 512
 PREVIEW_TICKS_MAX = 100
-
-
-# --- errors: one tree; the docstring is the default message -------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FieldError:
-    """A field that was refused: `path` as in the request ('target.url'); `message`: what is wrong, what to write."""
-
-    path: str
-    message: str
-
-
-class HoraeError(Exception):
-    """The request could not be carried out."""
-
-    status = 500
-    definite = True
-    """True: nothing changed, nor will. False: it may have happened; repeating the same request is safe."""
-
-    def __init__(self, detail: str | None = None, errors: Sequence[FieldError] = ()) -> None:
-        super().__init__(detail or type(self).__doc__)
-        self.errors = tuple(errors)
-
-
-class Malformed(HoraeError):
-    """The request is not well formed."""
-
-    status = 400
-
-
-class Invalid(HoraeError):
-    """Some fields have values that cannot be accepted."""
-
-    status = 422
-
-
-class NotFound(HoraeError):
-    """There is no such thing."""
-
-    status = 404
-
-
-class LogElsewhere(NotFound):
-    """Another node ran the attempt, and has its log."""
-
-    def __init__(self, detail: str, *, node: str) -> None:
-        super().__init__(detail)
-        self.node = node
-
-
-class Conflict(HoraeError):
-    """The request contradicts what is there."""
-
-    status = 409
-
-
-class PreconditionFailed(HoraeError):
-    """The object has changed since the version that If-Match names."""
-
-    status = 412
-
-
-class TooLarge(HoraeError):
-    """The request is larger than its limit."""
-
-    status = 413
-
-
-class Overloaded(HoraeError):
-    """Too many requests are waiting; try again in a moment."""
-
-    status = 429
-
-
-class Unavailable(HoraeError):
-    """This node cannot reach a majority of the cluster; nothing was done."""
-
-    status = 503
-
-
-class DiskFull(HoraeError):
-    """The disk is nearly full; nothing was done. Deleting still works, and so does another node that has room."""
-
-    status = 507
-
-
-class OutcomeUnknown(HoraeError):
-    """No answer in time: the change may have happened or may yet; repeat the same request to find out."""
-
-    status = 503
-    definite = False
 
 
 # --- values in and out ----------------------------------------------------------------------------------------------
@@ -252,6 +175,14 @@ class TeamPage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RunCancelled:
+    """A run that will end `cancelled`. `effective` False: its holder has not yet answered that the attempt is gone."""
+
+    run: Run
+    effective: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NodeView:
     node: str
     http: str
@@ -336,6 +267,11 @@ class Scheduler(Protocol):
         ...
 
     async def run(self, run_id: str, *, consistency: Consistency = "linearizable") -> tuple[Run, Read]: ...
+
+    async def cancel_run(self, run_id: str, *, reason: str | None = None) -> RunCancelled:
+        """End a run that is not over: it ends `cancelled` and is not tried again. Waits a few seconds for that. A
+        repeat answers the same; Conflict if it has ended otherwise."""
+        ...
 
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
         """What THIS node kept of an attempt's output; empty when there was none. Without `attempt` the last that has

@@ -1,6 +1,7 @@
 """Compares the claims that this node knows of with those in the state: at the start of a session, and now and then.
 
-This is what makes events hints: a claim whose event was lost is found here, one that the state took away is dropped.
+This is what makes events hints: a claim whose event was lost is found here, one that the state took away is dropped,
+one that is to be ended is ended.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ class Reconciliation:
                     unknown.extend(_claims_of_run(view, key))
                 if number % SLICE_MAX == 0:
                     await asyncio.sleep(0)
+            stopped = [ClaimKey(run_id, token) for run_id, token in view.stops_of(self._config.node, session)]
         if session == self._timers.session:
-            self._tell(Reconciled(index=index, shown=shown, unknown=unknown))
+            self._tell(Reconciled(index=index, shown=shown, unknown=unknown, stopped=stopped))
 
 
 def _claims_of_run(view: ClaimsView, key: ClaimKey) -> Iterable[RunClaimed]:

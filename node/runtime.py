@@ -21,6 +21,7 @@ from node.session_calls import SessionCalls
 from node.skew import ClockSkews
 from node.tick_loop import TickLoop
 from node.ticker import Appeared, Moved, Ticker
+from node.timers import ClaimKey
 from node.views import StateSource
 from node.worker import Worker
 from raftlog.errors import LogError
@@ -35,6 +36,7 @@ from statemachine.commands import (
     RunClaimed,
     SessionEnded,
     SessionRenewed,
+    StopRequested,
 )
 from statemachine.limits import INT_MAX
 from statemachine.records import Job, Session
@@ -210,6 +212,8 @@ class Runtime:
 
     def _on_event(self, event: AnyEvent) -> None:
         match event:
+            case StopRequested():
+                self.worker.on_stop_requested(ClaimKey(event.run_id, event.token))
             case JobDeleted():
                 self.worker.on_superseded(event.job_id, INT_MAX)
             case JobUpdated():

@@ -25,6 +25,7 @@ from node.interface import (
     Preview,
     Read,
     Run,
+    RunCancelled,
     RunLog,
     TeamDraft,
     TeamPage,
@@ -93,6 +94,9 @@ class Service(Reads):
 
     async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
         return await self._writes.run_now(job_id, args=args, idempotency_key=idempotency_key)
+
+    async def cancel_run(self, run_id: str, *, reason: str | None = None) -> RunCancelled:
+        return await self._writes.cancel_run(run_id, reason=reason)
 
     async def team(self, team: str, *, consistency: Consistency = "linearizable") -> tuple[TeamView, Read]:
         return await self._teams.team(team, consistency=consistency)

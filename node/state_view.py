@@ -37,6 +37,9 @@ class SnapshotView:
     def claims_of(self, node: str, incarnation: int) -> Iterable[tuple[str, int]]:
         return self.snapshot.claims_of(node, incarnation)
 
+    def stops_of(self, node: str, incarnation: int) -> Iterable[tuple[str, int]]:
+        return self.snapshot.stops_of(node, incarnation)
+
     def due_ticks(self, after: DueTick | None, until_ms: int) -> Iterator[DueTick]:
         place = None if after is None else (after.due_ms, after.bucket, after.job_id)
         for due_ms, bucket, job_id, entry in self.snapshot.due_until(until_ms, after=place):

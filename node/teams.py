@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from node.afterwards import seen_afterwards
 from node.clock import Clock
 from node.cursors import TEAMS, decode_cursor, encode_cursor
 from node.interface import (
@@ -21,7 +22,7 @@ from node.interface import (
 )
 from node.reads import Reads
 from node.text_rules import identifier_fault
-from node.writes import Writes, expect_ok, seen_afterwards
+from node.writes import Writes, expect_ok
 from statemachine.commands import DeleteTeam, PutTeam
 from statemachine.limits import INT_MAX, TEAMS_MAX, WEIGHT_MAX
 from statemachine.records import Team

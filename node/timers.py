@@ -53,6 +53,13 @@ class Superseded:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Stopped:
+    """A claim is to be ended: if it has not started it is withdrawn, and never will."""
+
+    key: ClaimKey
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Lapsed:
     """This node's session ended: nothing that it held may start."""
 
@@ -71,18 +78,22 @@ class Reconciled:
     index: int
     shown: Set[ClaimKey]
     unknown: Sequence[RunClaimed] = ()
+    stopped: Sequence[ClaimKey] = ()
+    """Those of them that are to be ended: the event that said so may have been lost."""
 
 
-TimerEvent = Claimed | Finished | Superseded | Lapsed | Leaving | Reconciled
+TimerEvent = Claimed | Finished | Superseded | Stopped | Lapsed | Leaving | Reconciled
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Due:
     """What a step gave: claims to start, in the order in which they should; unstarted ones to withdraw for good,
-    because their definition is gone; unstarted ones to give back, because this node leaves."""
+    because their definition is gone, or because somebody stopped them; unstarted ones to give back, because this node
+    leaves."""
 
     start: Sequence[RunClaimed] = ()
     superseded: Sequence[RunClaimed] = ()
+    stopped: Sequence[RunClaimed] = ()
     given_back: Sequence[RunClaimed] = ()
 
 
@@ -123,16 +134,19 @@ class ReleaseTimers:
     def step(self, now_ms: int, events: Sequence[TimerEvent] = ()) -> Due:
         """Take in what happened and hand out what is due, DUE_MAX claims at most. A claim is handed out once."""
         versions: dict[str, int] = {}
+        stopped: list[RunClaimed] = []
         for event in events:
             if isinstance(event, Superseded):
                 versions[event.job_id] = max(versions.get(event.job_id, 0), event.version)
+            elif isinstance(event, Stopped):
+                stopped += self._pass_over_one(event.key)
             else:
                 self._take(event)
         superseded = (
             self._pass_over(lambda claim: claim.job_version < versions.get(claim.job_id, 0)) if versions else ()
         )
         given_back = self._pass_over(lambda claim: True) if self._leaving else ()
-        return Due(start=self._pop_due(now_ms), superseded=superseded, given_back=given_back)
+        return Due(start=self._pop_due(now_ms), superseded=superseded, stopped=stopped, given_back=given_back)
 
     def _take(self, event: TimerEvent) -> None:
         match event:
@@ -168,6 +182,13 @@ class ReleaseTimers:
                 held.started = True
                 taken.append(held.claim)
         return taken
+
+    def _pass_over_one(self, key: ClaimKey) -> list[RunClaimed]:
+        held = self._held.get(key)
+        if held is None or held.started:
+            return []
+        held.started = True
+        return [held.claim]
 
     def _reconcile(self, event: Reconciled) -> None:
         """Hold what the state shows and this node does not know; drop what the state has taken away since."""

@@ -21,6 +21,10 @@ class ClaimsView(Protocol):
         """(run id, token) of every claim of the session."""
         ...
 
+    def stops_of(self, node: str, incarnation: int) -> Iterable[tuple[str, int]]:
+        """Those of them that are to be ended."""
+        ...
+
     def run(self, run_id: str) -> Run | None: ...
 
 

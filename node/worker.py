@@ -23,7 +23,18 @@ from node.reporter import Report, Reporter
 from node.runlogs import RunLogs
 from node.session_calls import SessionCalls
 from node.sessions import Drain, Ended, KillAll, Open, Renew, SessionEvent, SessionKeeper
-from node.timers import Claimed, ClaimKey, Finished, Lapsed, Leaving, Reconciled, ReleaseTimers, Superseded, TimerEvent
+from node.timers import (
+    Claimed,
+    ClaimKey,
+    Finished,
+    Lapsed,
+    Leaving,
+    Reconciled,
+    ReleaseTimers,
+    Stopped,
+    Superseded,
+    TimerEvent,
+)
 from node.views import StateSource
 from node.wakeup import Wakeup
 from node.work import Work, WorkSource
@@ -109,6 +120,11 @@ class Worker:
         self._timer_events.append(Superseded(job_id=job_id, version=version))
         self._wakeup.wake()
 
+    def on_stop_requested(self, key: ClaimKey) -> None:
+        """A claim is to be ended now."""
+        self._timer_events.append(Stopped(key=key))
+        self._wakeup.wake()
+
     def on_session_event(self, event: SessionEvent) -> None:
         self._session_events.append(event)
         self._wakeup.wake()
@@ -128,6 +144,7 @@ class Worker:
 
     def _on_reconciled(self, event: Reconciled) -> None:
         self._timer_events.append(event)
+        self._timer_events.extend(Stopped(key=key) for key in event.stopped)
         self._wakeup.wake()
 
     # --- the loop ----------------------------------------------------------------------------------------------------
@@ -144,9 +161,11 @@ class Worker:
         self._follow_session()
         events = _drained(self._timer_events)
         self._give_up_superseded(events)
+        self._stop_attempts(events)
         # Fenced, the timers still take in what happens, but no claim's time has come.
         due = self._timers.step(self._clock.wall_ms() if self._may_start_and_report() else 0, events)
         self._withdraw(due.superseded, SkipReason.SUPERSEDED)
+        self._withdraw(due.stopped, None)
         self._withdraw(due.given_back, None)
         self._take(due.start)
         self.attempts.step()
@@ -204,6 +223,11 @@ class Worker:
         if versions:
             given_up = self.attempts.give_up(lambda work: work.claim.job_version < versions.get(work.claim.job_id, 0))
             self._withdraw([work.claim for work in given_up], SkipReason.SUPERSEDED)
+
+    def _stop_attempts(self, events: Iterable[TimerEvent]) -> None:
+        keys = {event.key for event in events if isinstance(event, Stopped)}
+        if keys:
+            self._withdraw([work.claim for work in self.attempts.stop(keys)], None)
 
     def _withdraw(self, claims: Iterable[RunClaimed], reason: str | None) -> None:
         for claim in claims:

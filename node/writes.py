@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from node.admission import admit, parse_args
+from node.afterwards import seen_afterwards
+from node.cancelling import Cancelling
 from node.clock import Clock
 from node.interface import (
     Conflict,
@@ -24,6 +26,7 @@ from node.interface import (
     OutcomeUnknown,
     Overloaded,
     PreconditionFailed,
+    RunCancelled,
     TooLarge,
     Unavailable,
 )
@@ -34,8 +37,6 @@ from statemachine.codec import decode_reply, encode_command
 from statemachine.commands import AnyReply, Command, DeleteJob, JobReply, PutJob, RunNow, RunReply
 from statemachine.limits import IDEMPOTENCY_KEPT_MS
 from statemachine.records import Run, RunState
-
-Seen = TypeVar("Seen")
 
 WRITE_TIMEOUT_S = 10.0
 EFFECTIVE_TIMEOUT_S = 12.0
@@ -64,6 +65,7 @@ class Writes:
         self._log = log
         self._reads = reads
         self._sources = sources
+        self._cancelling = Cancelling(propose=self.propose, reads=reads, clock=sources.clock)
 
     async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated:
         """The same key and body answer the first job, however late the repeat."""
@@ -164,6 +166,10 @@ class Writes:
         assert isinstance(reply, RunReply) and reply.run_id is not None
         return (await seen_afterwards("The run was made", self._reads.run(reply.run_id)))[0]
 
+    async def cancel_run(self, run_id: str, *, reason: str | None = None) -> RunCancelled:
+        """A run that is not over ends `cancelled`."""
+        return await self._cancelling.cancel(run_id, reason)
+
     def _lane_of_what_makes_room(self) -> Lane:
         """While clients are refused for want of room on the disks, what frees some is the node's own work."""
         return Lane.WORK if self._log.status.refuses_clients else Lane.CLIENT
@@ -174,17 +180,6 @@ class Writes:
             return decode_reply(await self._log.propose(data, lane=lane, timeout_s=WRITE_TIMEOUT_S))
         except log_errors.LogError as error:
             raise _translated(error) from error
-
-
-async def seen_afterwards(done: str, look: Awaitable[Seen]) -> Seen:
-    """Look at what a change has come to. It stands in the log, so a look that fails must not say that nothing was
-    done."""
-    try:
-        return await look
-    except HoraeError as error:
-        if not error.definite:
-            raise
-        raise OutcomeUnknown(f"{done}, but this node cannot see now what came of it: {error}") from error
 
 
 def digest_of(draft: JobDraft) -> bytes:

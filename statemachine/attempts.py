@@ -13,6 +13,7 @@ from statemachine.fire import SKIP_REASONS
 from statemachine.lifecycle import UNCLAIMED, allows, change, reason_word, skip
 from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX, TIME_MS_MAX
 from statemachine.records import Attempt, AttemptOutcome, Run, RunState, SkipReason
+from statemachine.stopping import end_stopped
 from statemachine.supersede import supersede
 from statemachine.ticks import tell_owner
 from statemachine.transitions import Move
@@ -52,7 +53,9 @@ def finish(work: Work, command: Finish) -> Reply:
 def end_attempt(work: Work, run: Run, attempt: Attempt, *, retry_at_ms: int, **fields: Any) -> None:
     """What becomes of a run whose attempt ended so: it is final, or is tried again."""
     fields |= {"attempts": _attempts_with(run, attempt), "finished_ms": attempt.finished_ms}
-    if attempt.outcome is AttemptOutcome.SUCCEEDED:
+    if run.stop is not None:
+        end_stopped(work, run, **fields)
+    elif attempt.outcome is AttemptOutcome.SUCCEEDED:
         change(work, run, Move.SUCCEED, **fields)
     elif attempt.outcome is AttemptOutcome.CANCELLED:
         change(work, run, Move.CANCEL, reason=attempt.outcome.value, **fields)
@@ -71,7 +74,9 @@ def withdraw(work: Work, command: Withdraw) -> Reply:
     run = held_run(work, command, Move.WITHDRAW)
     if isinstance(run, Reply):
         return run
-    if command.reason is None:
+    if run.stop is not None:
+        end_stopped(work, run, finished_ms=work.now_ms)
+    elif command.reason is None:
         change(work, run, Move.WITHDRAW, **UNCLAIMED)
     elif command.reason == SkipReason.SUPERSEDED:
         supersede(work, run)
@@ -83,7 +88,11 @@ def withdraw(work: Work, command: Withdraw) -> Reply:
 def lose(work: Work, run: Run) -> None:
     """Take a claim back from a session that has ended (that uses an attempt; a claim still ahead of its time cannot
     have started, and uses none)."""
-    if run.state is RunState.CLAIMED and run.release_ms > work.now_ms:
+    is_ahead = run.state is RunState.CLAIMED and run.release_ms > work.now_ms
+    if run.stop is not None:
+        attempts = run.attempts if is_ahead else _attempts_with(run, _lost_attempt(work, run))
+        end_stopped(work, run, attempts=attempts, finished_ms=work.now_ms)
+    elif is_ahead:
         change(work, run, Move.LOSE, **UNCLAIMED)
     elif run.attempt < run.attempts_max:
         work.count("attempts_retried")
@@ -111,7 +120,8 @@ def _is_claim_lapsed(run: Run) -> bool:
     """The token is the last one given, but the claim was taken back and nobody has claimed the run since."""
     if run.state is RunState.QUEUED:
         return True
-    return run.state is RunState.DEAD and run.attempts[-1].outcome is AttemptOutcome.LOST
+    is_ended = run.state is RunState.DEAD or run.state is RunState.CANCELLED
+    return is_ended and len(run.attempts) > 0 and run.attempts[-1].outcome is AttemptOutcome.LOST
 
 
 def retry_at_ms(work: Work, command: Finish | Complete) -> int:

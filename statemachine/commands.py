@@ -158,6 +158,14 @@ class Withdraw(Command, frozen=True, kw_only=True, tag="withdraw"):
     reason: Reason | None = None
 
 
+class CancelRun(Command, frozen=True, kw_only=True, tag="cancel_run"):
+    """End a run for good, in whatever state it is: at once if nobody holds it; else its holder is told, and whatever
+    it reports ends the run `cancelled`. Refused (`illegal_state`) if it has ended otherwise."""
+
+    run_id: RunId
+    reason: Reason | None = None
+
+
 class OpenSession(Command, frozen=True, kw_only=True, tag="open_session"):
     """Open a node's session. Refused unless `incarnation` is newer than the node's last; ends an older one at once."""
 
@@ -233,6 +241,7 @@ AnyCommand = (
     | Detach
     | Heartbeat
     | Complete
+    | CancelRun
     | OpenSession
     | RenewSession
     | SuspectSession
@@ -339,6 +348,13 @@ class RunClaimed(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag
     release_ms: int
 
 
+class StopRequested(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="stop_requested"):
+    """To the holder's node: end this claim now, and report what became of it."""
+
+    run_id: str
+    token: int
+
+
 class JobDeleted(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="job_deleted"):
     """To every node: withdraw unstarted claims of this job."""
 
@@ -378,4 +394,6 @@ class DueChanged(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag
     at_ms: int
 
 
-AnyEvent = RunClaimed | JobDeleted | JobUpdated | SessionEnded | SessionRenewed | BucketsMoved | DueChanged
+AnyEvent = (
+    RunClaimed | StopRequested | JobDeleted | JobUpdated | SessionEnded | SessionRenewed | BucketsMoved | DueChanged
+)

@@ -16,6 +16,7 @@ from statemachine.commands import Complete, Detach, Heartbeat, LeaseReply, Plain
 from statemachine.lifecycle import change
 from statemachine.limits import DETAIL_LENGTH_MAX, TIME_MS_MAX
 from statemachine.records import Attempt, AttemptOutcome, Lease, Run, RunState
+from statemachine.stopping import end_stopped
 from statemachine.transitions import Move
 from statemachine.work import Work
 
@@ -27,7 +28,9 @@ def detach(work: Work, command: Detach) -> Reply:
     run = held_run(work, command, Move.DETACH)
     if isinstance(run, Reply):
         return run
-    if run.lease is None:
+    if run.stop is not None:
+        end_stopped(work, run, started_ms=command.started_ms, finished_ms=work.now_ms, log_bytes=command.log_bytes)
+    elif run.lease is None:
         ends_ms = min(work.now_ms + command.left_ms, TIME_MS_MAX)
         lease = Lease(
             until_ms=min(work.now_ms + command.heartbeat_ms, ends_ms),

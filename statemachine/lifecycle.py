@@ -60,7 +60,7 @@ def change(work: Work, run: Run, move: Move, **fields: Any) -> Run:
     if state is RunState.QUEUED:
         fields |= waiting_fields(work, run)
     new = msgspec.structs.replace(run, state=state, **fields)
-    if not (_is_held(new) and _is_held(run)):
+    if not (is_held(new) and is_held(run)):
         _leave(work, run)
         _enter(work, new)
     note_change(work, run, new)
@@ -119,7 +119,7 @@ def _enter(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
         work.waiting.add(waiting_key(run.lane, run.team, run.release_ms, run.run_id), run.priority)
-    elif _is_held(run):
+    elif is_held(run):
         work.transaction.put(claim_key(run), U64.pack(run.token), db=work.tables.claims)
         _hold(work, run, 1)
     elif _has_timer(run):
@@ -134,9 +134,11 @@ def _leave(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
         work.waiting.remove(waiting_key(run.lane, run.team, run.release_ms, run.run_id), run.priority)
-    elif _is_held(run):
+    elif is_held(run):
         found = work.transaction.delete(claim_key(run), db=work.tables.claims)
         assert found, "a held run must stand in claims"
+        if run.stop is not None:
+            work.transaction.delete(claim_key(run), db=work.tables.stops)
         _hold(work, run, -1)
     elif _has_timer(run):
         found = work.transaction.delete(timer_key(run), db=work.tables.timers)
@@ -166,7 +168,7 @@ def _end(work: Work, run: Run) -> None:
         work.count(f"runs_{run.state.value}")
 
 
-def _is_held(run: Run) -> bool:
+def is_held(run: Run) -> bool:
     """Whether a session holds it; a detached run is held by nobody."""
     # Identity, not membership: hashing a member of an enum is a call into Python, and every run comes along here.
     return run.state is RunState.CLAIMED or (run.state is RunState.RUNNING and run.lease is None)

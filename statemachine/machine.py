@@ -23,6 +23,7 @@ from statemachine.jobs import delete_job, put_job
 from statemachine.keys import U64
 from statemachine.release import release, run_now
 from statemachine.sessions import expire_session, open_session, renew_session, suspect_session
+from statemachine.stopping import cancel_run
 from statemachine.tables import APPLIED_KEY, Tables, create_state, read_applied_index
 from statemachine.teams import delete_team, put_team
 from statemachine.work import NO_TIME, Event, Work
@@ -39,6 +40,7 @@ _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.Detach: detach,
     c.Heartbeat: heartbeat,
     c.Complete: complete,
+    c.CancelRun: cancel_run,
     c.OpenSession: open_session,
     c.RenewSession: renew_session,
     c.SuspectSession: suspect_session,

@@ -246,6 +246,8 @@ class Run(Record, frozen=True, kw_only=True):
     """Where it waits or waited last, by what it needs of a session (lanes.py)."""
     run_on: dict[str, str] = {}
     """The job's, as of when it began to wait."""
+    stop: str | None = None
+    """Somebody holds it, and is to end it for this reason: whatever is reported then ends it so (stopping.py)."""
 
 
 class Session(Record, frozen=True, kw_only=True):

@@ -205,6 +205,12 @@ class Snapshot:
         for key, value in self._under(self._tables.claims, prefix):
             yield key[len(prefix) :].decode(), int(U64.unpack(value)[0])
 
+    def stops_of(self, node: str, incarnation: int) -> Iterator[tuple[str, int]]:
+        """(run id, token) of what a session holds and is to end."""
+        prefix = session_prefix(node, incarnation)
+        for key, value in self._under(self._tables.stops, prefix):
+            yield key[len(prefix) :].decode(), int(U64.unpack(value)[0])
+
     def queue_depth(self) -> list[int]:
         """How many runs wait for a session with room, by priority (0..9)."""
         return read_depth(self._transaction, self._tables)

@@ -8,6 +8,7 @@ queued      may run as soon as a session has room. Stands in `waiting`; apply it
             frees or fills something (renewals come every 1.5 s, so at the latest then).
 claimed     a session holds it, under a fencing token. Stands in `claims`; its node starts it at the release time and
             reports Finish, or gives it back by Withdraw; if the session ends, the leader's ExpireSession takes it back.
+            Marked with `stop` it ends with the next of these, whatever that says.
 running     the holder has reported a start (a report, not a gate: short runs never do). Ends as `claimed` does, except
             that it can no longer be withdrawn. If the target took the attempt over, to complete it later, no session
             holds the run: it has a lease of its own, stands in `timers` at the end of that, and ends by Complete, or by
@@ -38,7 +39,7 @@ class Move(StrEnum):
     SUCCEED = "succeed"  # Finish by the holder, Complete by the target
     RETRY = "retry"  # Finish or Complete(failed | timed_out), or a lease that lapsed, with attempts left
     EXHAUST = "exhaust"  # the same or a lost session, with none left
-    CANCEL = "cancel"  # Finish(cancelled)
+    CANCEL = "cancel"  # CancelRun if nobody holds it; else the report, or the end of the session, of its holder
     LOSE = "lose"  # ExpireSession with attempts left, or before its time
     WITHDRAW = "withdraw"  # Withdraw without a reason, by the holder
     SKIP = "skip"  # overlap, a deleted job, Withdraw with a reason
@@ -51,9 +52,11 @@ BIRTHS = (_S.SCHEDULED, _S.QUEUED, _S.SKIPPED)
 TRANSITIONS: dict[tuple[RunState, Move], RunState] = {
     (_S.SCHEDULED, Move.RELEASE): _S.QUEUED,
     (_S.SCHEDULED, Move.SKIP): _S.SKIPPED,
+    (_S.SCHEDULED, Move.CANCEL): _S.CANCELLED,
     (_S.SCHEDULED, Move.REARM): _S.SCHEDULED,
     (_S.QUEUED, Move.CLAIM): _S.CLAIMED,
     (_S.QUEUED, Move.SKIP): _S.SKIPPED,
+    (_S.QUEUED, Move.CANCEL): _S.CANCELLED,
     (_S.QUEUED, Move.REARM): _S.SCHEDULED,
     (_S.CLAIMED, Move.START): _S.RUNNING,
     (_S.CLAIMED, Move.DETACH): _S.RUNNING,
@@ -74,6 +77,7 @@ TRANSITIONS: dict[tuple[RunState, Move], RunState] = {
     (_S.RUNNING, Move.CANCEL): _S.CANCELLED,
     (_S.RUNNING, Move.LOSE): _S.QUEUED,
     (_S.RETRYING, Move.RELEASE): _S.QUEUED,
+    (_S.RETRYING, Move.CANCEL): _S.CANCELLED,
     (_S.SKIPPED, Move.REARM): _S.SCHEDULED,
 }
 

@@ -57,6 +57,7 @@ async def test_a_job_from_its_creation_to_its_end(client: Client) -> None:
     run = await client.run_job(created["job_id"], args={"day": 1})
     assert (await client.run(run["run_id"]))["kind"] == "manual"
     assert [one["run_id"] async for one in client.all_runs(created["job_id"])] == [run["run_id"]]
+    assert (await client.cancel_run(run["run_id"], reason="typo"))["reason"] == "cancelled: typo"
     await client.delete_job(created["job_id"], version=1)
     with pytest.raises(Refused) as refusal:
         await client.job(created["job_id"])

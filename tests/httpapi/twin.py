@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from node.interface import (
+    FINAL_STATES,
     LIST_LIMIT_DEFAULT,
     Attempt,
     AttemptOutcome,
@@ -32,6 +33,7 @@ from node.interface import (
     Preview,
     Read,
     Run,
+    RunCancelled,
     RunKind,
     RunLog,
     RunPage,
@@ -179,6 +181,22 @@ class Twin(TwinTeams):
     async def run(self, run_id: str, *, consistency: Consistency = "linearizable") -> tuple[Run, Read]:
         self._check_alive()
         return self._known_run(run_id), self._read(consistency)
+
+    async def cancel_run(self, run_id: str, *, reason: str | None = None) -> RunCancelled:
+        self._check_alive()
+        if len(reason or "") > 500:
+            raise Invalid(errors=[FieldError(path="reason", message="is too long")])
+        run = self._known_run(run_id)
+        if run.state in FINAL_STATES and run.state is not RunState.CANCELLED:
+            raise Conflict(f"Run {run_id} has ended.")
+        if run.state is RunState.RUNNING:
+            self.runs_by_id[run_id] = run = msgspec.structs.replace(run, stop="cancelled")
+            return RunCancelled(run=run, effective=False)
+        if run.state is not RunState.CANCELLED:
+            why = "cancelled" if reason is None else f"cancelled: {reason}"
+            run = msgspec.structs.replace(run, state=RunState.CANCELLED, reason=why, finished_ms=self.now_ms)
+            self.runs_by_id[run_id] = run
+        return RunCancelled(run=run, effective=True)
 
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
         self._check_alive()

@@ -258,3 +258,65 @@ def test_due_at_is_what_the_api_shows() -> None:
 
     for time_ms in (0, 1, 999, 1_796_004_000_123, 2**47 - 1):
         assert rfc3339(time_ms) == instant(time_ms)
+
+
+async def test_a_stopped_attempt_is_killed_and_reported_as_cancelled_and_one_that_waits_is_given_up(
+    bench: Bench,
+) -> None:
+    bench.attempts.take([work("a"), work("b"), work("c")])
+    bench.attempts.step()
+    await settle()
+    keys = {work(name).key for name in ("a", "c", "unknown")}
+    assert [one.claim.run_id for one in bench.attempts.stop(keys)] == ["c"]
+    assert bench.attempts.stop(keys) == []
+    await settle()
+    assert (bench.gate.killed, bench.told.finished) == (["a"], [("a", OutcomeKind.CANCELLED)])
+    assert (len(bench.attempts), bench.attempts.waiting) == (1, 0)
+
+
+async def test_an_attempt_stopped_before_its_first_step_is_reported_too(bench: Bench) -> None:
+    bench.attempts.take([work("a")])
+    bench.attempts.step()
+    bench.attempts.stop({work("a").key})
+    await settle()
+    assert bench.told.finished == [("a", OutcomeKind.CANCELLED)]
+
+
+async def test_an_attempt_that_ends_while_it_is_stopped_tells_its_own_end(bench: Bench) -> None:
+    """Once: not as cancelled besides. And the session that goes meanwhile does not disturb it."""
+    stubborn = Stubborn()
+    told = Told()
+    attempts = Attempts(
+        slots=1,
+        start_report_after_s=1.0,
+        clock=Clock(),
+        executors={"http": stubborn},
+        sink=told,
+        may_start=lambda: True,
+    )
+    attempts.take([work("a")])
+    attempts.step()
+    await settle()
+    attempts.stop({work("a").key})
+    await settle()
+    assert attempts.kill(1) == 0, "it is being killed"
+    stubborn.tidy.set()
+    await settle()
+    assert told.finished == [("a", OutcomeKind.FAILED)]
+
+
+@dataclass
+class Stubborn:
+    """An executor that takes its time over being cancelled, and then answers."""
+
+    tidy: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, assignment: Assignment) -> Outcome:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await self.tidy.wait()
+        return Outcome(kind=OutcomeKind.FAILED)
+
+    async def close(self) -> None:
+        return None

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from aiohttp import web
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from httpapi.app import build_app
 from node.cli import main
@@ -200,6 +201,18 @@ def test_runs_are_filtered_and_shown_with_their_attempts(horae: Horae, server: S
     assert "204" in text.splitlines()[-1]
     assert horae("run", "logs", first, "--attempt", "1").stdout == "hello\nworld\n"
     assert "state" in horae("run", "list", "beat", "--state", "done", exit_code=1).stderr
+
+
+def test_a_run_is_cancelled(horae: Horae, server: Server) -> None:
+    create(horae)
+    first, second = (json.loads(horae("job", "run", "beat").stdout)["run_id"] for _ in range(2))
+    cancelled = json.loads(horae("run", "cancel", first, "--reason", "typo").stdout)
+    assert (cancelled["state"], cancelled["reason"], cancelled["effective"]) == ("cancelled", "cancelled: typo", True)
+    assert horae("run", "cancel", first, "-o", "table").stdout == f"run {first} is cancelled\n"
+    server.twin.put_run(replace(server.twin.runs_by_id[second], state=RunState.RUNNING, node="n1"))
+    assert "n1 has not confirmed" in horae("run", "cancel", second, "-o", "table").stdout
+    server.twin.finish(second)
+    assert "ended" in horae("run", "cancel", second, exit_code=1).stderr
 
 
 def test_the_history_of_a_deleted_job_is_found_by_its_id(horae: Horae) -> None:

@@ -109,6 +109,33 @@ async def test_a_retry_after_is_obeyed(live: LiveNode, sink: Sink) -> None:
     assert second.started_ms - first.finished_ms >= 1000
 
 
+@pytest.mark.parametrize("events_lost", [False, True])
+async def test_a_cancelled_run_is_killed_within_two_seconds_and_not_retried(
+    live: LiveNode, sink: Sink, events_lost: bool
+) -> None:
+    """(M4, I8) Also when its holder is not told: it finds the request when it compares its claims with the state."""
+    sink.may_answer.clear()
+    created = await live.service.create_job(sink.draft())
+    run = await live.service.run_now(created.job_id)
+    await sink.arrived.wait()
+    live.log.events_lost = events_lost
+    began_s = live.clock.monotonic()
+    cancelled = await live.service.cancel_run(run.run_id, reason="enough")
+    assert cancelled.effective and live.clock.monotonic() - began_s < 2.0
+    assert (cancelled.run.state, cancelled.run.reason) == (RunState.CANCELLED, "cancelled: enough")
+    assert [one.outcome for one in cancelled.run.attempts] == [AttemptOutcome.CANCELLED]
+    assert (await live.service.cancel_run(run.run_id)).run == cancelled.run
+    assert len(live.node.runtime.worker.attempts) == 0
+
+
+async def test_a_run_that_is_cancelled_ahead_of_its_time_is_withdrawn_by_its_holder(live: LiveNode, sink: Sink) -> None:
+    created = await live.service.create_job(sink.draft(schedule="@every 1s"))
+    run = (await live.wait_for_runs(created.job_id, (RunState.CLAIMED,), 3))[0]
+    cancelled = await live.service.cancel_run(run.run_id)
+    assert (cancelled.run.state, cancelled.run.token, cancelled.run.attempts) == (RunState.CANCELLED, 1, ())
+    await live.service.delete_job(created.job_id)
+
+
 async def test_an_attempt_that_lasts_is_shown_as_running_and_a_timeout_kills_it(live: LiveNode, sink: Sink) -> None:
     sink.may_answer.clear()
     created = await live.service.create_job(sink.draft(timeout_s=1.5, max_retries=0))

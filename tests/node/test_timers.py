@@ -6,7 +6,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from node.timers import DUE_MAX, Claimed, ClaimKey, Finished, Lapsed, Leaving, Reconciled, ReleaseTimers, Superseded
+from node.timers import (
+    DUE_MAX,
+    Claimed,
+    ClaimKey,
+    Due,
+    Finished,
+    Lapsed,
+    Leaving,
+    Reconciled,
+    ReleaseTimers,
+    Stopped,
+    Superseded,
+)
 from statemachine.commands import RunClaimed
 
 
@@ -73,6 +85,15 @@ def test_a_burst_is_handed_out_in_portions_by_priority() -> None:
 
 def test_a_claim_of_another_session_is_not_ours() -> None:
     assert timers().step(1000, [Claimed(index=1, claim=claim(session=2))]).start == []
+
+
+def test_an_unstarted_claim_that_is_stopped_is_withdrawn_once_and_a_started_one_is_not() -> None:
+    held = timers()
+    first, later = claim("a"), claim("b", release_ms=5000)
+    assert held.step(1000, [Claimed(index=1, claim=one) for one in (first, later)]).start == [first]
+    stops = [Stopped(key=key(one)) for one in (first, later, claim("unknown"))]
+    assert held.step(2000, stops).stopped == [later]
+    assert held.step(5000, stops) == Due(start=[], superseded=(), stopped=[], given_back=())
 
 
 def test_after_a_lapse_nothing_that_was_held_starts() -> None:

@@ -49,6 +49,10 @@ def each_run_stands_in_its_one_place(driver: Driver, runs: dict[str, Run]) -> No
     assert set(timers) == {run_id for run_id, run in runs.items() if run.state in timed and not is_held(run)}
     for run_id, value in claims.items():
         assert U64.unpack(value)[0] == runs[run_id].token
+    stopping = {run_id for run_id, run in runs.items() if run.stop is not None}
+    assert stopping <= set(claims), "I8: what is to be stopped is held, or has ended"
+    stops = {key for key in driver.table("claims") if key.split(b"\0", 1)[1][8:].decode() in stopping}
+    assert driver.table("stops") == {key: driver.table("claims")[key] for key in stops}
     for key, value in driver.table("timers").items():
         at_ms, bucket, run_id = split_due_key(key)
         run, entry = runs[run_id], decode_timer(value)

@@ -16,12 +16,13 @@ from statemachine.records import Attempt, AttemptOutcome, Job, Run, RunKind, Run
 from tests.statemachine.model_completion import CompletionModel
 from tests.statemachine.model_history import FINAL
 from tests.statemachine.model_state import HELD, SECOND
+from tests.statemachine.model_stopping import StoppingModel
 from tests.statemachine.model_teams import ModelTeams
 
 FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
 
 
-class Model(CompletionModel, ModelTeams):
+class Model(CompletionModel, StoppingModel, ModelTeams):
     """Commands, as handlers named after their tags."""
 
     def apply(self, commands: Sequence[c.Command], node: str = "n1") -> tuple[list[c.Reply], list[tuple[str, Any]]]:
@@ -203,7 +204,8 @@ class Model(CompletionModel, ModelTeams):
         run = self.runs.get(run_id)
         if run is None:
             return c.PlainReply(code="unknown_run")
-        lost = run.state is RunState.DEAD and run.attempts[-1].outcome is AttemptOutcome.LOST
+        ended = run.state in (RunState.DEAD, RunState.CANCELLED)
+        lost = ended and bool(run.attempts) and run.attempts[-1].outcome is AttemptOutcome.LOST
         if run.token != token or run.state is RunState.QUEUED or lost:
             self.counts["fenced_writes"] += 1
             return c.PlainReply(code="fenced")
@@ -232,7 +234,9 @@ class Model(CompletionModel, ModelTeams):
         return (self.now_ms if self.is_off(command.now_ms) else command.now_ms) + delay_ms
 
     def after_attempt(self, run: Run, outcome: AttemptOutcome, retry_at_ms: int) -> None:
-        if outcome is AttemptOutcome.SUCCEEDED:
+        if run.stop is not None:
+            self.end_stopped(run)
+        elif outcome is AttemptOutcome.SUCCEEDED:
             self.close(run, RunState.SUCCEEDED, None)
         elif outcome is AttemptOutcome.CANCELLED:
             self.close(run, RunState.CANCELLED, "cancelled")
@@ -271,7 +275,9 @@ class Model(CompletionModel, ModelTeams):
         run = self.held(command.run_id, command.token, RunState.CLAIMED)
         if isinstance(run, c.Reply):
             return run
-        if command.reason is None:
+        if run.stop is not None:
+            self.end_stopped(run, finished_ms=self.now_ms)
+        elif command.reason is None:
             self.set(run, state=RunState.QUEUED, **FREE)
         elif command.reason == "superseded":
             self.supersede(run)
@@ -281,10 +287,15 @@ class Model(CompletionModel, ModelTeams):
 
     def lose(self, run: Run) -> None:
         if run.state is RunState.CLAIMED and run.release_ms > self.now_ms:
-            self.set(run, state=RunState.QUEUED, **FREE)
+            if run.stop is not None:
+                self.end_stopped(run, finished_ms=self.now_ms)
+            else:
+                self.set(run, state=RunState.QUEUED, **FREE)
             return
         run = self.end_attempt(run, AttemptOutcome.LOST, run.started_ms, self.now_ms, None)
-        if run.attempt == run.attempts_max:
+        if run.stop is not None:
+            self.end_stopped(run)
+        elif run.attempt == run.attempts_max:
             self.close(run, RunState.DEAD, "lost")
         else:
             self.counts["attempts_retried"] += 1

@@ -15,13 +15,16 @@ class CompletionModel(ModelState):
     held: Any
     end_attempt: Any
     after_attempt: Any
+    end_stopped: Any
     retry_at: Any
 
     def detach(self, command: c.Detach) -> c.Reply:
         run = self.held(command.run_id, command.token, *HELD)
         if isinstance(run, c.Reply):
             return run
-        if run.lease is None:
+        if run.stop is not None:
+            self.end_stopped(run, started_ms=command.started_ms, finished_ms=self.now_ms, log_bytes=command.log_bytes)
+        elif run.lease is None:
             ends_ms = self.now_ms + command.left_ms
             lease = Lease(
                 until_ms=min(self.now_ms + command.heartbeat_ms, ends_ms),

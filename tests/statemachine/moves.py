@@ -189,6 +189,11 @@ def complete(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     return c.Complete(now_ms=now_ms, run_id=run_id, token=token, outcome=outcome, detail="x", retry_at_ms=retry_at_ms)
 
 
+def cancel_run(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    run_id, _ = _target(model, numbers, *HELD, RunState.SCHEDULED, RunState.QUEUED, RunState.RETRYING)
+    return c.CancelRun(now_ms=now_ms, run_id=run_id, reason=numbers.pick((None, "why")))
+
+
 def _target(model: Model, numbers: Numbers, *states: RunState) -> tuple[str, int]:
     """A run in one of the states and its token; now and then another run, or an old token."""
     fitting = sorted(run_id for run_id, run in model.runs.items() if run.state in states)
@@ -296,6 +301,7 @@ MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
     heartbeat,
     complete,
     complete,
+    cancel_run,
     open_session,
     renew_session,
     suspect_session,

@@ -10,12 +10,17 @@ import pytest
 from statemachine.commands import (
     AssignBuckets,
     BucketMove,
+    CancelRun,
+    Command,
+    Complete,
     DeleteJob,
+    Detach,
     ExpireSession,
     Finish,
     Release,
     RunClaimed,
     RunNow,
+    StopRequested,
     Withdraw,
 )
 from statemachine.keys import bucket_of, run_id_of
@@ -211,3 +216,45 @@ def test_I10_a_snapshot_says_the_index_that_it_stands_at(owned: Driver) -> None:
     with owned.snapshot() as snapshot:
         assert snapshot.applied_index() == index + 1
         assert snapshot.job("B") is not None
+
+
+@pytest.mark.parametrize("end", ["finish", "retry", "detach", "complete", "withdraw", "expire"])
+def test_a_cancel_is_never_lost_and_nothing_follows_it(owned: Driver, end: str) -> None:
+    """(I8) (C7) Whatever its holder does with the claim, or that it dies: the run ends cancelled."""
+    owned.put("A", max_retries=5)
+    owned.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce="x"))
+    run_id = run_id_of("A", NOW_MS, RunKind.MANUAL, "x")
+    outcome = owned.apply(CancelRun(now_ms=NOW_MS, run_id=run_id))
+    assert outcome.sent(StopRequested) == [("n1", StopRequested(run_id=run_id, token=1))]
+    with owned.snapshot() as snapshot:
+        assert list(snapshot.stops_of("n1", 1)) == [(run_id, 1)], "where the holder finds it if the event is lost"
+    times: dict[str, int] = {"now_ms": NOW_MS, "started_ms": NOW_MS, "finished_ms": NOW_MS}
+    ends: dict[str, Command] = {
+        "finish": Finish(run_id=run_id, token=1, outcome=AttemptOutcome.SUCCEEDED, **times),
+        "retry": Finish(run_id=run_id, token=1, outcome=AttemptOutcome.FAILED, retry_at_ms=NOW_MS, **times),
+        "detach": Detach(
+            now_ms=NOW_MS, run_id=run_id, token=1, started_ms=NOW_MS, left_ms=9, heartbeat_ms=5, backoff_ms=3
+        ),
+        "complete": Complete(now_ms=NOW_MS, run_id=run_id, token=1, outcome=AttemptOutcome.FAILED),
+        "withdraw": Withdraw(now_ms=NOW_MS, run_id=run_id, token=1, reason="superseded"),
+        "expire": ExpireSession(now_ms=NOW_MS, node="n1", incarnation=1, renewal=0),
+    }
+    owned.apply(ends[end])
+    assert (owned.run(run_id).state, owned.run(run_id).reason) == (RunState.CANCELLED, "cancelled")
+    assert owned.table("stops") == owned.table("claims") == owned.table("waiting") == {}
+    assert owned.apply(CancelRun(now_ms=NOW_MS, run_id=run_id, reason="again")).reply.code == "ok"
+    assert owned.run(run_id).reason == "cancelled"
+
+
+def test_an_attempt_that_its_target_is_to_complete_is_cancelled_at_once(owned: Driver) -> None:
+    """(I8) Nobody holds it; what its target says later is refused."""
+    owned.put("A", max_retries=5)
+    owned.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce="x"))
+    run_id = run_id_of("A", NOW_MS, RunKind.MANUAL, "x")
+    times = {"now_ms": NOW_MS, "started_ms": NOW_MS, "left_ms": 9, "heartbeat_ms": 5, "backoff_ms": 3}
+    owned.apply(Detach(run_id=run_id, token=1, **times))
+    owned.apply(CancelRun(now_ms=NOW_MS, run_id=run_id))
+    assert owned.run(run_id).state is RunState.CANCELLED
+    assert owned.table("timers") == {}
+    complete = Complete(now_ms=NOW_MS, run_id=run_id, token=1, outcome=AttemptOutcome.SUCCEEDED)
+    assert owned.apply(complete).reply.code == "fenced"

@@ -28,7 +28,7 @@ from tests.statemachine.notation import (
 FOLDER = Path(__file__).parent / "testdata"
 FILES = sorted(FOLDER.glob("*.txt"))
 RUN_FIELDS = (
-    *("state", "reason", "attempt", "token", "node", "ahead", "retry_at_ms", "count", "until_ms"),
+    *("state", "reason", "attempt", "token", "node", "ahead", "stop", "retry_at_ms", "count", "until_ms"),
     *("lease", "attempts"),
 )
 

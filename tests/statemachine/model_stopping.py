@@ -1,0 +1,36 @@
+"""What the model does with runs that are to end before they are over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statemachine import commands as c
+from statemachine.records import Run, RunState
+from tests.statemachine.model_history import FINAL
+from tests.statemachine.model_state import HELD, ModelState
+
+
+class StoppingModel(ModelState):
+    close: Any
+
+    def cancel_run(self, command: c.CancelRun) -> c.Reply:
+        run = self.runs.get(command.run_id)
+        if run is None:
+            return c.PlainReply(code="unknown_run")
+        if run.state is RunState.CANCELLED:
+            return c.PlainReply(detail="cancelled")
+        if run.state in FINAL:
+            return c.PlainReply(code="illegal_state", detail=run.state.value)
+        self.stop(run, "cancelled" if command.reason is None else f"cancelled: {command.reason}")
+        return c.PlainReply()
+
+    def stop(self, run: Run, why: str) -> None:
+        if run.state not in HELD or run.lease is not None:
+            self.end_stopped(self.set(run, stop=why, lease=None), finished_ms=self.now_ms)
+            return
+        if run.stop is None:
+            self.set(run, stop=why)
+        self.events.append((run.node or "", c.StopRequested(run_id=run.run_id, token=run.token)))
+
+    def end_stopped(self, run: Run, **fields: Any) -> None:
+        self.close(self.set(run, stop=None, retry_at_ms=None, **fields), RunState.CANCELLED, run.stop)
