@@ -3,7 +3,7 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 SHORT_NEMESES := kill,pause,partition,one-way,isolate-leader,reset,restart,disk-full,clock
 
-.PHONY: demo test check test-long chaos chaos-short chaos-tools clean
+.PHONY: demo test check test-long chaos chaos-short chaos-tools container-tools clean
 
 demo: $(STAMP)  ## three nodes on loopback with sample jobs, runs shown live; Ctrl-C cleans up
 	@$(VENV)/bin/horae demo
@@ -36,6 +36,12 @@ chaos-tools:  ## what live chaos needs; without root it kills and pauses only, a
 		&& command -v faketime && command -v mkfs.ext4; } >/dev/null; then \
 		apt-get update -qq && apt-get install -qq -y --no-install-recommends iproute2 iptables faketime e2fsprogs \
 			>/dev/null || echo "could not install iproute2, iptables, faketime and e2fsprogs" >&2; \
+	fi
+
+container-tools:  ## what the tests of containers need; without root they are skipped, and say so
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v dockerd && command -v busybox; } >/dev/null; then \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends docker.io busybox-static >/dev/null \
+			|| echo "could not install docker.io and busybox-static" >&2; \
 	fi
 
 clean:

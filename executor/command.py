@@ -18,6 +18,7 @@ from executor.command_guard import Guard
 from executor.command_plan import CannotRun, plan_command
 from executor.environment import own_variables
 from executor.interface import Assignment, Outcome, OutcomeKind, OutputSink
+from executor.owner import Owner
 from executor.process_marks import MARK, Environment, end_marked, end_marked_and_wait
 from executor.text import one_line
 
@@ -35,13 +36,11 @@ Key = tuple[str | None, str | None]
 
 
 class CommandExecutor:
-    """Runs command targets. Implements executor.interface.ReapingExecutor. `owner` is `cluster/node`, the same for
-    every start of this node; `incarnation` is this start's alone."""
+    """Runs command targets. Implements executor.interface.ReapingExecutor."""
 
-    def __init__(self, *, owner: str, incarnation: str) -> None:
+    def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._mark = f"{owner}/{incarnation}"
-        self._guard = Guard(self._mark)
+        self._guard = Guard(owner.mark)
         self._threads = ThreadPoolExecutor(SPAWNING_MAX, thread_name_prefix="spawn")
         self._sweeper = ThreadPoolExecutor(1, thread_name_prefix="sweep")
         self._children: set[Child] = set()
@@ -119,7 +118,7 @@ class CommandExecutor:
             raise
 
     def _spawn_guarded(self, assignment: Assignment) -> Spawned:
-        plan = plan_command(assignment, self._mark)
+        plan = plan_command(assignment, self._owner.mark)
         self._guard.ensure_running()
         return spawn(plan)
 
@@ -133,12 +132,12 @@ class CommandExecutor:
         return child
 
     def _is_of(self, environment: Environment, key: Key) -> bool:
-        return environment[MARK] == self._mark and _key(environment) == key
+        return environment[MARK] == self._owner.mark and _key(environment) == key
 
     def _is_leftover(self, environment: Environment) -> bool:
-        if not environment[MARK].startswith(f"{self._owner}/"):
+        if not environment[MARK].startswith(self._owner.prefix):
             return False  # another node's
-        return environment[MARK] != self._mark or _key(environment) not in self._active
+        return environment[MARK] != self._owner.mark or _key(environment) not in self._active
 
     def _in_thread(self, work: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)

@@ -12,6 +12,7 @@ OWN_PREFIX = "HORAE_"
 VARIABLES_MAX = 128
 NAME_CHARS_MAX = 128
 VALUE_CHARS_MAX = 8192
+SECRET_CHARS_MIN = 4
 _NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_.-]{{0,{NAME_CHARS_MAX - 1}}}")
 
 
@@ -48,8 +49,9 @@ def with_own_variables(assignment: Assignment, given: Mapping[str, Any]) -> dict
 
 
 def without_values(text: str, given: Mapping[str, str]) -> str:
-    """`text` with every value of a job's variables struck out: what an engine or a system says about a process may
-    repeat what it was given, and some of that is secret."""
-    for value in sorted(filter(None, given.values()), key=len, reverse=True):
+    """`text` with the values of a job's variables struck out: what an engine says about a process may repeat what it
+    was given, and some of that is secret. What is shorter than SECRET_CHARS_MIN is left: it would be everywhere."""
+    secrets = (value for value in given.values() if len(value) >= SECRET_CHARS_MIN)
+    for value in sorted(secrets, key=len, reverse=True):
         text = text.replace(value, "***")
     return text

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from executor.command import CommandExecutor
+from executor.container import ContainerExecutor
+from executor.engine import Engine
 from executor.http import HttpExecutor
 from executor.interface import Executor
 from executor.noop import NoopExecutor
+from executor.owner import Owner
 
+NOBODY = Owner(cluster="", node="", incarnation="")
+"""For executors of kinds that leave nothing behind."""
 _REMEDIES = {
     "command": "this node runs no commands: start it with --allow-commands",
     "container": "this node runs no containers: start it with --docker-socket",
@@ -14,16 +19,23 @@ _REMEDIES = {
 
 
 def build_executors(
-    *, allow_link_local: bool = False, allow_commands: bool = False, owner: str = "", incarnation: str = ""
+    *,
+    allow_link_local: bool = False,
+    allow_commands: bool = False,
+    docker_socket: str | None = None,
+    allow_host_network: bool = False,
+    owner: Owner = NOBODY,
 ) -> dict[str, Executor]:
     """One executor a target type that this node runs. They open nothing before their first run; close each one when
-    the node stops. `owner` names the node among all clusters, `incarnation` this start of it."""
+    the node stops. `owner` names the node among all clusters, and this start of it."""
     executors: dict[str, Executor] = {
         "http": HttpExecutor(allow_link_local=allow_link_local),
         "noop": NoopExecutor(),
     }
     if allow_commands:
-        executors["command"] = CommandExecutor(owner=owner, incarnation=incarnation)
+        executors["command"] = CommandExecutor(owner)
+    if docker_socket is not None:
+        executors["container"] = ContainerExecutor(Engine(docker_socket), owner, allow_host_network=allow_host_network)
     return executors
 
 

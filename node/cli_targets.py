@@ -11,6 +11,19 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option(
+        "--docker-socket",
+        envvar="HORAE_DOCKER_SOCKET",
+        show_envvar=True,
+        help="Run containers with the Docker Engine there, such as unix:///var/run/docker.sock.",
+    ),
+    click.option(
+        "--allow-host-network",
+        envvar="HORAE_ALLOW_HOST_NETWORK",
+        show_envvar=True,
+        is_flag=True,
+        help="Let containers use this machine's own network.",
+    ),
+    click.option(
         "--allow-commands",
         envvar="HORAE_ALLOW_COMMANDS",
         show_envvar=True,

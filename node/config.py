@@ -208,6 +208,10 @@ class ServeSettings:
     """Let jobs call link-local addresses, those of the cloud's metadata among them."""
     allow_commands: bool = False
     """Run programs of this machine for jobs, as this node's user: whoever may create a job can then do what it can."""
+    docker_socket: str | None = None
+    """Run containers with the engine that listens there: a path, or unix:// and a path."""
+    allow_host_network: bool = False
+    """Let containers use this machine's own network: what listens on its loopback, and its addresses."""
     access_log: bool = False
     """Log a line a request: at hundreds of requests a second that is most of what a node logs."""
     log_level: str = "info"
@@ -226,6 +230,8 @@ class ServeSettings:
     def validate(self) -> None:
         """Raises ConfigError. Looks at no file and opens no socket."""
         self.node_config().validate()
+        if self.docker_socket is not None:
+            socket_path(self.docker_socket)
         listens = (("http", self.http),) if self.worker else (("http", self.http), ("raft", self.raft))
         for name, address in listens:
             host, _ = split_address(name, address)
@@ -253,6 +259,15 @@ class ServeSettings:
             raise ConfigError(f"peers: must name this node ({self.node_id}) too, unless it is to be a --worker")
         elif self.peers[self.node_id] != self.raft:
             raise ConfigError(f"peers: says {self.node_id}={self.peers[self.node_id]}, but raft is {self.raft}")
+
+
+def socket_path(address: str) -> str:
+    """The path in `unix:///path`, or a path as it is. Raises ConfigError: an engine must be on this machine, or what a
+    node that died left there would be out of reach."""
+    path = address.removeprefix("unix://")
+    if not path.startswith("/"):
+        raise ConfigError(f"docker_socket {address!r}: must be a Unix socket, such as unix:///var/run/docker.sock")
+    return path
 
 
 def split_address(name: str, address: str) -> tuple[str, int]:

@@ -24,11 +24,12 @@ import uvloop
 
 from executor import build_executors
 from executor.interface import Executor
+from executor.owner import Owner
 from httpapi.app import build_app
 from httpapi.server import BACKLOG, serving
 from node.clock import SystemClock
 from node.composition import Node, Surroundings, compose
-from node.config import ServeSettings, read_secret, split_address
+from node.config import ServeSettings, read_secret, socket_path, split_address
 from node.log_process import COLLECTIONS, command_line
 from node.log_records import set_up_logging
 from node.runlogs import RunLogs
@@ -155,11 +156,15 @@ def _error_of(context: dict[str, object]) -> BaseException | None:
 
 
 def _executors(settings: ServeSettings) -> dict[str, Executor]:
+    owner = Owner(
+        cluster=_cluster_id(settings), node=settings.node_id, incarnation=secrets.token_hex(INCARNATION_BYTES)
+    )
     return build_executors(
         allow_link_local=settings.allow_link_local,
         allow_commands=settings.allow_commands,
-        owner=f"{_cluster_id(settings)}/{settings.node_id}",
-        incarnation=secrets.token_hex(INCARNATION_BYTES),
+        docker_socket=None if settings.docker_socket is None else socket_path(settings.docker_socket),
+        allow_host_network=settings.allow_host_network,
+        owner=owner,
     )
 
 

@@ -21,6 +21,7 @@ ENTRY_POINTS = {
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("sleeping_tests", "tests/chaos/test_virtual_loop.py"): "sleeps on virtual time: that is what is tested",
     ("sleeping_tests", "tests/cluster/conditions.py"): "other processes give no signal: it polls what they show",
+    ("sleeping_tests", "tests/docker_engine.py"): "another process gives no signal that it is up",
     ("sleeping_tests", "tests/raftlog/test_log_cluster.py"): "a stopped process is left alone for a while",
     ("sleeping_tests", "tests/raftlog/test_log_figures.py"): "measures at a steady pace",
 }

@@ -11,15 +11,20 @@ from typing import Any
 from executor import process_marks
 from executor.command import CommandExecutor
 from executor.interface import Assignment
+from executor.owner import Owner
 from tests.executor.outputs import KeptOutput
 
-OWNER = f"test-{os.getpid()}/n1"
+CLUSTER = f"test-{os.getpid()}"
 _starts = itertools.count()
 
 
 def started() -> CommandExecutor:
     """A node's executor, of a start of its own."""
-    return CommandExecutor(owner=OWNER, incarnation=str(next(_starts)))
+    return CommandExecutor(owner())
+
+
+def owner(node: str = "n1") -> Owner:
+    return Owner(cluster=CLUSTER, node=node, incarnation=str(next(_starts)))
 
 
 def attempt(*argv: str, args: bytes = b"null", timeout_s: float = 20.0, token: int = 7, **fields: Any) -> Assignment:
@@ -68,6 +73,6 @@ def marked(matches: Callable[[process_marks.Environment], bool]) -> list[int]:
             environment = process_marks._environment_of(pid)
         except OSError:
             continue
-        if environment.get("HORAE_MARK", "").startswith(OWNER) and matches(environment) and not is_gone(pid):
+        if environment.get("HORAE_MARK", "").startswith(CLUSTER) and matches(environment) and not is_gone(pid):
             found.append(pid)
     return found

@@ -37,7 +37,7 @@ async def test_a_command_gets_a_clean_environment_with_what_it_deduplicates_by(
         "HORAE_DUE_AT": "2026-11-30T01:00:00.000Z",
         "HORAE_FENCE_TOKEN": "7",
         "HORAE_ARGS": '{"kind":"daily"}',
-        "HORAE_MARK": command._mark,
+        "HORAE_MARK": command._owner.mark,
         "GREETING": "a=b c",
         "LC_ALL": "C",
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

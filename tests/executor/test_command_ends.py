@@ -12,7 +12,7 @@ import pytest
 from executor.child_process import Child, ProcessPlan, spawn
 from executor.command import KILL_GRACE_S, CommandExecutor
 from executor.interface import Assignment, Outcome, OutcomeKind
-from tests.executor.commands import OWNER, attempt, is_gone, marked, pids_in, shell, started, until
+from tests.executor.commands import CLUSTER, attempt, is_gone, marked, owner, pids_in, shell, started, until
 from tests.executor.outputs import KeptOutput
 
 # --- that nothing stays -----------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ async def test_a_task_that_is_cancelled_while_its_process_starts_leaves_none(
 async def test_reaping_spares_what_runs_and_what_is_of_another_node(
     command: CommandExecutor, output: KeptOutput
 ) -> None:
-    other = CommandExecutor(owner=f"{OWNER}0", incarnation="a")  # n1 and n10
+    other = CommandExecutor(owner("n10"))  # n1 begins like it
     theirs = KeptOutput()
     tasks = [
         asyncio.create_task(command.run(shell("echo up; exec sleep 600"), output)),
@@ -102,9 +102,9 @@ async def test_reaping_spares_what_runs_and_what_is_of_another_node(
 
 async def test_a_node_that_starts_again_ends_what_the_one_before_left(output: KeptOutput) -> None:
     """(dkron#316) By the mark, so that a number that another process has by now is never killed."""
-    before = spawn(plan("sleep", "600", mark=f"{OWNER}/before"))
+    before = spawn(plan("sleep", "600", mark=owner().mark))
     child = Child(before, output)
-    after = CommandExecutor(owner=OWNER, incarnation="after")
+    after = started()
     assert await after.reap() == 1
     await child.ended.wait()
     assert child.code == -signal.SIGKILL
@@ -148,20 +148,20 @@ async def test_a_node_without_the_limiter_says_so(
 NODE = """
 import asyncio, sys
 from executor.command import CommandExecutor
-from tests.executor.outputs import KeptOutput
+from executor.owner import Owner
 from tests.executor.commands import shell
 class Shown:
     def write(self, data):
         print(data.decode(), end="", flush=True)
 async def main():
-    command = CommandExecutor(owner=sys.argv[1], incarnation="a")
+    command = CommandExecutor(Owner(cluster=sys.argv[1], node="n1", incarnation="a"))
     await command.run(shell("sleep 600 & setsid sleep 600 & echo $$ $! up; wait"), Shown())
 asyncio.run(main())
 """
 
 
-def killed_node_output(owner: str) -> bytes:
-    node = subprocess.Popen([sys.executable, "-c", NODE, owner], stdout=subprocess.PIPE, start_new_session=True)
+def killed_node_output(cluster: str) -> bytes:
+    node = subprocess.Popen([sys.executable, "-c", NODE, cluster], stdout=subprocess.PIPE, start_new_session=True)
     assert node.stdout is not None
     line = node.stdout.readline()
     os.killpg(node.pid, signal.SIGKILL)
@@ -173,7 +173,7 @@ def killed_node_output(owner: str) -> bytes:
 @pytest.mark.slow
 async def test_a_node_that_is_killed_leaves_no_child() -> None:
     """(M8) kill -9 of the node and its whole group: the guard ends children and grandchildren, in whatever group."""
-    owner = f"{OWNER}-killed"
-    line = await asyncio.to_thread(killed_node_output, owner)
+    cluster = f"{CLUSTER}-killed"
+    line = await asyncio.to_thread(killed_node_output, cluster)
     await until("children are gone", lambda: all(is_gone(int(word)) for word in line.split()[:2]))
-    await until("grandchildren are gone", lambda: not marked(lambda found: found["HORAE_MARK"] == f"{owner}/a"))
+    await until("grandchildren are gone", lambda: not marked(lambda found: found["HORAE_MARK"] == f"{cluster}/n1/a"))

@@ -41,6 +41,7 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
         *("serve", "--data-dir", "/d", "--node-id", "n2", "--http", "0.0.0.0:8102", "--raft", "127.0.0.1:7102"),
         *("--peers", PEERS, "--cluster-secret-file", "/s", "--bootstrap", "--insecure", "--slots", "8"),
         *("--ahead", "9", "--log-level", "debug", "--log-format", "json"),
+        *("--docker-socket", "unix:///d.sock", "--allow-host-network"),
         *("--allow-commands", "--allow-link-local", "--access-log", "--raft-log-mib", "2"),
     )
     assert result.exit_code == 7
@@ -59,6 +60,8 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
             raft_log_mib=2,
             allow_link_local=True,
             allow_commands=True,
+            docker_socket="unix:///d.sock",
+            allow_host_network=True,
             access_log=True,
             log_level="debug",
             log_format="json",
@@ -81,6 +84,8 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
         "HORAE_RAFT_LOG_MIB": "2",
         "HORAE_ALLOW_LINK_LOCAL": "1",
         "HORAE_ALLOW_COMMANDS": "1",
+        "HORAE_DOCKER_SOCKET": "/d.sock",
+        "HORAE_ALLOW_HOST_NETWORK": "1",
         "HORAE_ACCESS_LOG": "1",
         "HORAE_LOG_LEVEL": "error",
         "HORAE_LOG_FORMAT": "json",
@@ -91,6 +96,7 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
     assert by_environment.raft_log_mib == 2
     assert by_environment.bootstrap and by_environment.insecure
     assert by_environment.allow_link_local and by_environment.access_log and by_environment.allow_commands
+    assert (by_environment.docker_socket, by_environment.allow_host_network) == ("/d.sock", True)
     assert (by_environment.log_level, by_environment.log_format) == ("error", "json")
 
 

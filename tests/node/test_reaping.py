@@ -10,10 +10,8 @@ import pytest
 
 from executor.interface import Assignment, Executor, Outcome, OutputSink, Unavailable
 from executor.noop import SUCCEEDED, NoopExecutor
-from executor.registry import build_executors
-from node.interface import AttemptOutcome, CommandTarget, JobDraft, RunState
 from node.reaping import Reaper
-from tests.node.conftest import LiveNode, made_node
+from tests.node.conftest import made_node
 
 
 class Engine:
@@ -120,30 +118,3 @@ async def test_a_session_is_opened_after_the_reaping(engine: Engine, tmp_path: P
         assert await live.wait_for_session() == 1
         live.node.runtime.stop()
         await running
-
-
-def draft(*argv: str) -> JobDraft:
-    return JobDraft(name="a", schedule="@every 1h", target=CommandTarget(argv=argv), max_retries=0)
-
-
-async def test_a_command_runs_and_its_output_is_the_runs_log(tmp_path: Path) -> None:
-    """(M2, M20)"""
-    executors = build_executors(allow_commands=True, owner=f"{tmp_path}/n1", incarnation="a")
-    async with made_node(tmp_path, executors=executors) as live:
-        running = asyncio.create_task(live.node.runtime.run())
-        created = await live.service.create_job(
-            draft("/bin/sh", "-c", "echo $HORAE_FENCE_TOKEN of $HORAE_ATTEMPT; exit 3")
-        )
-        run = await live.wait_for_run(await live.service.run_now(created.job_id), RunState.DEAD)
-        (attempt,) = run.attempts
-        assert (attempt.outcome, attempt.status, attempt.detail) == (AttemptOutcome.FAILED, 3, "exit code 3")
-        log = await live.service.run_log(run.run_id)
-        assert log.output == b"1 of 1\n"
-        live.node.runtime.stop()
-        await running
-
-
-async def test_a_node_that_runs_no_commands_says_how_to_change_that(live: LiveNode) -> None:
-    created = await live.service.create_job(draft("true"))
-    run = await live.wait_for_run(await live.service.run_now(created.job_id), RunState.DEAD)
-    assert run.attempts[0].detail == "this node runs no commands: start it with --allow-commands"
