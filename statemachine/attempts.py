@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from statemachine.commands import Complete, Detach, Finish, PlainReply, Reply, Start, Withdraw
-from statemachine.fire import SKIP_REASONS
 from statemachine.lifecycle import UNCLAIMED, allows, change, reason_word, skip
 from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX, TIME_MS_MAX
 from statemachine.records import Attempt, AttemptOutcome, Run, RunState, SkipReason
+from statemachine.skips import SKIP_REASONS
 from statemachine.stopping import end_stopped
 from statemachine.supersede import supersede
 from statemachine.ticks import tell_owner

@@ -28,6 +28,11 @@ from statemachine.command_types import Command as Command  # it is one of these,
 from statemachine.completion_commands import Complete as Complete
 from statemachine.completion_commands import Detach as Detach
 from statemachine.completion_commands import Heartbeat as Heartbeat
+from statemachine.definition_commands import DeleteJob as DeleteJob
+from statemachine.definition_commands import FireSkip as FireSkip
+from statemachine.definition_commands import PauseJob as PauseJob
+from statemachine.definition_commands import PutJob as PutJob
+from statemachine.definition_commands import ResumeJob as ResumeJob
 from statemachine.limits import (
     ARGS_BYTES_MAX,
     DIGEST_BYTES_MAX,
@@ -37,7 +42,7 @@ from statemachine.limits import (
     MOVES_MAX,
     TAGS_MAX,
 )
-from statemachine.records import AttemptOutcome, Job
+from statemachine.records import AttemptOutcome
 from statemachine.team_commands import DeleteTeam as DeleteTeam
 from statemachine.team_commands import PutTeam as PutTeam
 
@@ -46,27 +51,6 @@ FIRE_RUNS_MAX = 64
 """Runs that one item of a Fire may create."""
 REAP_SLICE_MAX = 1000
 """Claims that one ExpireSession gives back; the reply says whether more remain."""
-
-
-class PutJob(Command, frozen=True, kw_only=True, tag="put_job"):
-    """Create (expected_version 0) or replace (expected_version = the current one) a job.
-
-    `job.version` must be expected_version + 1. An idempotency key (scoped to the team) with the same body digest
-    answers the first job again (`existing`); with another digest it is refused (`idempotency_conflict`)."""
-
-    job: Job
-    expected_version: Count = 0
-    idempotency_key: Annotated[str, Meta(min_length=1, max_length=IDEMPOTENCY_KEY_LENGTH_MAX)] | None = None
-    body_digest: Annotated[bytes, Meta(max_length=DIGEST_BYTES_MAX)] = b""
-
-
-class DeleteJob(Command, frozen=True, kw_only=True, tag="delete_job"):
-    """Delete a job (a tombstone stays, for its history). Its runs that nobody holds end skipped(superseded) when they
-    would be handed out; sessions that hold unstarted ones are told by JobDeleted and answer Withdraw. expected_version
-    None = any."""
-
-    job_id: JobId
-    expected_version: Count | None = None
 
 
 class RunNow(Command, frozen=True, kw_only=True, tag="run_now"):
@@ -85,15 +69,6 @@ class RunNow(Command, frozen=True, kw_only=True, tag="run_now"):
 class FireRun(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
     due_ms: int
     release_ms: int
-
-
-class FireSkip(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
-    """A range of ticks that are not run: one record, one decision. `reason` is a SkipReason, maybe with ': detail'."""
-
-    from_ms: int
-    until_ms: int
-    count: int
-    reason: str
 
 
 class FireItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
@@ -232,6 +207,8 @@ class AssignBuckets(Command, frozen=True, kw_only=True, tag="assign_buckets"):
 AnyCommand = (
     PutJob
     | DeleteJob
+    | PauseJob
+    | ResumeJob
     | RunNow
     | Fire
     | Release

@@ -142,4 +142,5 @@ _CHECKS: tuple[tuple[str, Callable[[Job], bool]], ...] = (
     ("created_ms", lambda job: _are_times(job.created_ms, job.updated_ms, job.starts_at_ms, job.ends_at_ms)),
     ("first_due_ms", lambda job: _are_times(job.first_due_ms, job.run_at_ms)),
     ("deleted_ms", lambda job: job.deleted_ms is None),
+    ("paused_ms", lambda job: job.paused_ms is None and job.pause_reason is None),
 )

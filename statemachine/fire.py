@@ -8,24 +8,16 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from statemachine.commands import FIRE_RUNS_MAX, Fire, FireItem, FireReply, FireRun, FireSkip
+from statemachine.commands import FIRE_RUNS_MAX, Fire, FireItem, FireReply, FireRun
 from statemachine.keys import bucket_of, due_key, pack_row, run_id_of, tick_row_key
 from statemachine.lifecycle import change, create, reason_word
-from statemachine.limits import (
-    DETAIL_LENGTH_MAX,
-    FIRE_AHEAD_MAX_MS,
-    FIRE_SKIPS_MAX,
-    INT_MAX,
-    JOB_ID_LENGTH_MAX,
-    TIME_MS_MAX,
-)
-from statemachine.records import Job, Run, RunKind, RunState, SkipReason
+from statemachine.limits import FIRE_AHEAD_MAX_MS, FIRE_SKIPS_MAX, JOB_ID_LENGTH_MAX, TIME_MS_MAX
+from statemachine.records import Job, RunState, SkipReason
+from statemachine.skips import is_skip, record_skip
 from statemachine.supersede import is_rearmed_by, rearm, scheduled_run
 from statemachine.ticks import stand_at
 from statemachine.transitions import Move
 from statemachine.work import Work
-
-SKIP_REASONS = frozenset(reason.value for reason in SkipReason)
 
 
 def fire(work: Work, command: Fire) -> FireReply:
@@ -71,8 +63,7 @@ def _move_on(work: Work, job: Job, item: FireItem) -> None:
         _make_run(work, job, run)
         work.transaction.put(tick_row_key(job.job_id, run.due_ms), row, db=work.tables.job_runs)
     for ticks in item.skips:
-        _make_skip(work, job, ticks)
-        work.transaction.put(tick_row_key(job.job_id, ticks.from_ms), row, db=work.tables.job_runs)
+        record_skip(work, job, ticks, row)
     if item.next_ms is not None:
         stand_at(work, job, item.next_ms)
 
@@ -89,31 +80,6 @@ def _make_run(work: Work, job: Job, tick: FireRun) -> None:
             change(work, rearmed, Move.RELEASE)
 
 
-def _make_skip(work: Work, job: Job, ticks: FireSkip) -> None:
-    run_id = run_id_of(job.job_id, ticks.from_ms)
-    if work.run(run_id) is not None:
-        return
-    create(
-        work,
-        Run(
-            run_id=run_id,
-            job_id=job.job_id,
-            job_version=job.version,
-            team=job.team,
-            kind=RunKind.SCHEDULED,
-            due_ms=ticks.from_ms,
-            release_ms=ticks.from_ms,
-            priority=job.priority,
-            state=RunState.SKIPPED,
-            reason=ticks.reason,
-            created_ms=work.now_ms,
-            finished_ms=work.now_ms,
-            until_ms=ticks.until_ms,
-            count=ticks.count,
-        ),
-    )
-
-
 # --- the shape of an item
 
 
@@ -125,22 +91,13 @@ def _is_wellformed(item: FireItem) -> bool:
         return item.runs[0].due_ms == item.expected_ms and _is_run(item.runs[0]) and _ends_after(item, item.expected_ms)
     if len(item.runs) > FIRE_RUNS_MAX or len(item.skips) > FIRE_SKIPS_MAX:
         return False
-    if not all(_is_run(run) for run in item.runs) or not all(_is_skip(ticks) for ticks in item.skips):
+    if not all(_is_run(run) for run in item.runs) or not all(is_skip(ticks) for ticks in item.skips):
         return False
     return _is_in_order(item)
 
 
 def _is_run(run: FireRun) -> bool:
     return run.due_ms <= run.release_ms <= TIME_MS_MAX
-
-
-def _is_skip(ticks: FireSkip) -> bool:
-    return (
-        1 <= ticks.count <= INT_MAX
-        and ticks.from_ms + ticks.count - 1 <= ticks.until_ms
-        and len(ticks.reason) <= DETAIL_LENGTH_MAX
-        and reason_word(ticks.reason) in SKIP_REASONS
-    )
 
 
 def _is_in_order(item: FireItem) -> bool:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from statemachine.codec import encode
 from statemachine.commands import DeleteJob, JobDeleted, JobReply, JobUpdated, PutJob
 from statemachine.definition import flaw_of
-from statemachine.idempotency import entry_of, remember
-from statemachine.keys import archive_key, pair_key, team_prefix
-from statemachine.limits import JOB_VERSIONS_KEPT_MAX
-from statemachine.records import IdempotencyEntry, Job
+from statemachine.definitions import archive, remember_job, repeated
+from statemachine.keys import pack_row, pair_key, team_prefix
+from statemachine.records import Job
 from statemachine.release import mark_active_runs
-from statemachine.ticks import last_version, leave_tick, next_tick, stand_at, tell_owner
+from statemachine.skips import is_whole_skip, record_skip
+from statemachine.ticks import first_unrecorded, last_version, leave_tick, stand_at, tell_owner
 from statemachine.work import EVERY_NODE, Work
 
 
@@ -24,9 +23,9 @@ def put_job(work: Work, command: PutJob) -> JobReply:
         flaw = "job.version must be expected_version + 1"
     if flaw is not None:
         return JobReply(code="malformed", detail=flaw)
-    repeated = _repeated(work, command)
-    if repeated is not None:
-        return repeated
+    answer = repeated(work, job.team, command)
+    if answer is not None:
+        return answer
     if work.is_off(command.now_ms):
         # Its first tick was computed by that clock: the ticks before it would never come.
         return JobReply(code="clock_off")
@@ -43,7 +42,7 @@ def delete_job(work: Work, command: DeleteJob) -> JobReply:
     leave_tick(work, job)
     _unlist(work, job)
     work.drop_job(job.job_id)
-    _archive(work, msgspec.structs.replace(job, deleted_ms=work.now_ms))
+    archive(work, msgspec.structs.replace(job, deleted_ms=work.now_ms))
     work.count("jobs", -1)
     work.usage.of(job.team).jobs -= 1
     work.emit(EVERY_NODE, JobDeleted(job_id=job.job_id))
@@ -63,7 +62,7 @@ def _create(work: Work, command: PutJob) -> JobReply:
     use.jobs += 1
     work.count("jobs")
     _settle(work, job)
-    _remember(work, command)
+    remember_job(work, job, command)
     return JobReply(job_id=job.job_id, version=job.version, next_ms=job.first_due_ms)
 
 
@@ -77,15 +76,31 @@ def _replace(work: Work, command: PutJob) -> JobReply:
         return JobReply(code="malformed", detail="a job stays with its team")
     if before.name != job.name and _is_name_taken(work, job):
         return JobReply(code="name_taken")
+    if not _is_accounted_for(work, before, command):
+        return JobReply(code="not_due", job_id=job.job_id, version=before.version)
     leave_tick(work, before)
+    if command.skip is not None:
+        record_skip(work, before, command.skip, pack_row(before.version, None))
+    job = msgspec.structs.replace(job, paused_ms=before.paused_ms, pause_reason=before.pause_reason)
     _unlist(work, before)
-    _archive(work, before)
+    archive(work, before)
     _settle(work, job)
     if before.overlap_policy == "allow" != job.overlap_policy:
         mark_active_runs(work, job)
-    _remember(work, command)
+    remember_job(work, job, command)
     work.emit(EVERY_NODE, JobUpdated(job_id=job.job_id, version=job.version))
-    return JobReply(job_id=job.job_id, version=job.version, next_ms=job.first_due_ms)
+    next_ms = job.first_due_ms if job.paused_ms is None else None
+    return JobReply(job_id=job.job_id, version=job.version, next_ms=next_ms)
+
+
+def _is_accounted_for(work: Work, before: Job, command: PutJob) -> bool:
+    """Whether no tick of the definition before is passed over without a word (I2): one whose time is past, so that it
+    should have a run, or that came before the job was paused."""
+    tick_ms = first_unrecorded(work.transaction, work.tables, before)
+    until_ms = command.now_ms if before.paused_ms is None else before.paused_ms
+    if command.skip is not None:
+        return is_whole_skip(command.skip, tick_ms, until_ms)
+    return tick_ms is None or tick_ms + before.jitter_s * 1000 >= until_ms
 
 
 def _settle(work: Work, job: Job) -> None:
@@ -93,7 +108,7 @@ def _settle(work: Work, job: Job) -> None:
     work.put_job(job)
     work.transaction.put(pair_key(job.name, job.team), job.job_id.encode(), db=work.tables.job_names)
     work.transaction.put(team_prefix(job.team) + job.job_id.encode(), b"", db=work.tables.team_jobs)
-    if job.first_due_ms is not None:
+    if job.first_due_ms is not None and job.paused_ms is None:
         stand_at(work, job, job.first_due_ms)
         tell_owner(work, job.job_id, job.first_due_ms)
 
@@ -103,31 +118,5 @@ def _unlist(work: Work, job: Job) -> None:
     work.transaction.delete(team_prefix(job.team) + job.job_id.encode(), db=work.tables.team_jobs)
 
 
-def _archive(work: Work, job: Job) -> None:
-    work.transaction.put(archive_key(job.job_id, job.version), encode(job), db=work.tables.job_archive)
-    if job.version > JOB_VERSIONS_KEPT_MAX:
-        oldest = archive_key(job.job_id, job.version - JOB_VERSIONS_KEPT_MAX)
-        work.transaction.delete(oldest, db=work.tables.job_archive)
-
-
 def _is_name_taken(work: Work, job: Job) -> bool:
     return work.transaction.get(pair_key(job.name, job.team), db=work.tables.job_names) is not None
-
-
-def _repeated(work: Work, command: PutJob) -> JobReply | None:
-    """The answer to an idempotency key that was used before."""
-    entry = entry_of(work, command.job.team, command.idempotency_key)
-    if entry is None:
-        return None
-    if entry.digest != command.body_digest:
-        return JobReply(code="idempotency_conflict", job_id=entry.job_id)
-    job = work.job(entry.job_id)
-    if job is None:
-        return JobReply(code="existing", job_id=entry.job_id)
-    next_ms = next_tick(work.transaction, work.tables, job)
-    return JobReply(code="existing", job_id=job.job_id, version=job.version, next_ms=next_ms)
-
-
-def _remember(work: Work, command: PutJob) -> None:
-    entry = IdempotencyEntry(digest=command.body_digest, job_id=command.job.job_id, created_ms=work.now_ms)
-    remember(work, command.job.team, command.idempotency_key, entry)

@@ -21,6 +21,7 @@ from statemachine.fire import fire
 from statemachine.handout import hand_out
 from statemachine.jobs import delete_job, put_job
 from statemachine.keys import U64
+from statemachine.pausing import pause_job, resume_job
 from statemachine.release import release, run_now
 from statemachine.sessions import expire_session, open_session, renew_session, suspect_session
 from statemachine.stopping import cancel_run
@@ -31,6 +32,8 @@ from statemachine.work import NO_TIME, Event, Work
 _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.PutJob: put_job,
     c.DeleteJob: delete_job,
+    c.PauseJob: pause_job,
+    c.ResumeJob: resume_job,
     c.RunNow: run_now,
     c.Fire: fire,
     c.Release: release,

@@ -152,9 +152,13 @@ class Job(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     updated_ms: int
     deleted_ms: int | None = None
     first_due_ms: int | None = None
-    """The first tick of this version, as its proposer computed it; next_run_at until the first Fire."""
+    """The first tick of this version, as its proposer computed it; next_run_at until the first Fire. Of a paused job
+    the first one that has no record yet: where the paused range begins."""
     run_on: dict[str, str] = {}
     """Tags that a node must have to run it."""
+    paused_ms: int | None = None
+    """Since when it is paused: it stands at no tick. Other changes of the definition leave that as it is."""
+    pause_reason: str | None = None
 
 
 class Team(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):

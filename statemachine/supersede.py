@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import msgspec
 
-from statemachine.keys import tick_row_key, unpack_row
+from statemachine.codec import decode_job
+from statemachine.keys import archive_key, tick_row_key, unpack_row
 from statemachine.lanes import lane_of
 from statemachine.lifecycle import allows, change, deactivate, skip
 from statemachine.records import Job, Run, RunKind, RunState, SkipReason
 from statemachine.ticks import tell_owner
 from statemachine.transitions import Move
 from statemachine.work import Work
+
+_TAKEN_BACK = (SkipReason.SUPERSEDED, SkipReason.PAUSED)
+"""Why a run may have been skipped that a later definition makes anew."""
 
 
 def scheduled_run(work: Work, job: Job, run_id: str, due_ms: int, release_ms: int) -> Run:
@@ -45,13 +49,15 @@ def is_superseded(work: Work, run: Run) -> bool:
 
 
 def supersede(work: Work, run: Run) -> None:
-    """End a run of a definition that is gone; but if the new one has come past this tick already, counting on the run,
-    make it anew. It waits among the timers, since this may happen in the middle of a hand-out."""
+    """End a run of a definition that is gone, unless somebody still counts on it: the new one has come past this tick
+    already, or the run was asked for by hand. Then it is made anew. It waits among the timers, since this may happen in
+    the middle of a hand-out."""
     job = work.job(run.job_id)
-    if job is None or not _is_tick_of(work, job, run):
-        skip(work, run, SkipReason.SUPERSEDED.value)
+    if job is None or not _is_counted_on(work, job, run):
+        skip(work, run, _reason(work, job, run).value)
         return
-    rearm(work, run, scheduled_run(work, job, run.run_id, run.due_ms, run.release_ms))
+    fresh = scheduled_run(work, job, run.run_id, run.due_ms, run.release_ms)
+    rearm(work, run, msgspec.structs.replace(fresh, kind=run.kind, args=run.args))
     tell_owner(work, run.job_id, run.release_ms)
 
 
@@ -61,7 +67,7 @@ def is_rearmed_by(run: Run, job: Job) -> bool:
     if run.job_version == job.version or run.attempts or run.until_ms is not None:
         return False
     if run.state is RunState.SKIPPED:
-        return run.reason == SkipReason.SUPERSEDED
+        return run.reason in _TAKEN_BACK
     return run.state in (RunState.SCHEDULED, RunState.QUEUED)
 
 
@@ -73,9 +79,21 @@ def rearm(work: Work, before: Run, run: Run) -> Run:
     return change(work, before, Move.REARM, **fields)
 
 
-def _is_tick_of(work: Work, job: Job, run: Run) -> bool:
-    """The row of a tick says which definition came past it last."""
-    if run.kind is not RunKind.SCHEDULED or run.attempts or not allows(run, Move.REARM):
+def _is_counted_on(work: Work, job: Job, run: Run) -> bool:
+    """What was asked for by hand belongs to the job, whatever its definition. A tick belongs to the definition that
+    came past it last, as its row says."""
+    if run.attempts or run.job_version == job.version or not allows(run, Move.REARM):
         return False
+    if run.kind is not RunKind.SCHEDULED:
+        return True
     value = work.transaction.get(tick_row_key(job.job_id, run.due_ms), db=work.tables.job_runs)
-    return value is not None and run.job_version != job.version and unpack_row(value)[0] == job.version
+    return value is not None and unpack_row(value)[0] == job.version
+
+
+def _reason(work: Work, job: Job | None, run: Run) -> SkipReason:
+    """What ended the definition of a run: the change that came right after it, if it is still known."""
+    after = job
+    if job is not None and job.version > run.job_version + 1:
+        value = work.transaction.get(archive_key(job.job_id, run.job_version + 1), db=work.tables.job_archive)
+        after = None if value is None else decode_job(value)
+    return SkipReason.SUPERSEDED if after is None or after.paused_ms is None else SkipReason.PAUSED

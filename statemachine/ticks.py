@@ -18,11 +18,11 @@ from statemachine.work import Work
 
 
 def next_tick(transaction: Any, tables: Tables, job: Job) -> int | None:
-    """The tick that the live job stands at; None if no tick is to come.
+    """The tick that the live job stands at; None if no tick is to come, or it is paused.
 
     Rows of earlier versions may lie beyond the job's first tick (they were made ahead of their time), never many: they
     are stepped over."""
-    if job.first_due_ms is None:
+    if job.first_due_ms is None or job.paused_ms is not None:
         return None
     prefix = row_prefix(job.job_id, scheduled=True)
     for key, value in rows_before(transaction, tables, prefix, None):
@@ -42,6 +42,11 @@ def rows_before(transaction: Any, tables: Tables, prefix: bytes, before: bytes |
     while found and cursor.key().startswith(prefix):
         yield cursor.item()
         found = cursor.prev()
+
+
+def first_unrecorded(transaction: Any, tables: Tables, job: Job) -> int | None:
+    """The first tick of the live job that has neither a run nor a skip; None if no tick is to come."""
+    return job.first_due_ms if job.paused_ms is not None else next_tick(transaction, tables, job)
 
 
 def last_version(transaction: Any, tables: Tables, job_id: str) -> Job | None:

@@ -23,6 +23,7 @@ from statemachine.commands import (
     FireSkip,
     OpenSession,
     PutJob,
+    RenewSession,
 )
 from statemachine.machine import Applied, Machine
 from statemachine.reader import StateReader
@@ -120,6 +121,9 @@ class Driver:
         """A session that takes due runs only."""
         return self.apply(open_session(node, 1, now_ms=now_ms, slots=slots, ahead=0))
 
+    def renew(self, node: str = "n1", *, renewal: int, now_ms: int = NOW_MS) -> None:
+        self.apply(RenewSession(now_ms=now_ms, node=node, incarnation=1, renewal=renewal))
+
     def own_all(self, node: str = "n1", epoch: int = 0) -> None:
         moves = tuple(BucketMove(bucket=bucket, expected_epoch=epoch, node=node) for bucket in range(BUCKETS))
         self.apply(AssignBuckets(now_ms=NOW_MS, moves=moves))
@@ -145,7 +149,9 @@ def a_job(job_id: str = "A", **fields: Any) -> Job:
     return Job(job_id=job_id, **(usual | fields))
 
 
-def put_job(job_id: str = "A", *, now_ms: int = NOW_MS, key: str | None = None, **fields: Any) -> PutJob:
+def put_job(
+    job_id: str = "A", *, now_ms: int = NOW_MS, key: str | None = None, skip: FireSkip | None = None, **fields: Any
+) -> PutJob:
     """Create the job, or with `version` replace the one before it."""
     job = a_job(job_id, **fields)
     return PutJob(
@@ -154,6 +160,7 @@ def put_job(job_id: str = "A", *, now_ms: int = NOW_MS, key: str | None = None, 
         expected_version=job.version - 1,
         idempotency_key=key,
         body_digest=b"digest" if key else b"",
+        skip=skip,
     )
 
 

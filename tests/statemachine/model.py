@@ -15,6 +15,7 @@ from statemachine import commands as c
 from statemachine.records import Attempt, AttemptOutcome, Job, Run, RunKind, RunState, Session
 from tests.statemachine.model_completion import CompletionModel
 from tests.statemachine.model_history import FINAL
+from tests.statemachine.model_jobs import ModelJobs
 from tests.statemachine.model_state import HELD, SECOND
 from tests.statemachine.model_stopping import StoppingModel
 from tests.statemachine.model_teams import ModelTeams
@@ -22,7 +23,7 @@ from tests.statemachine.model_teams import ModelTeams
 FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
 
 
-class Model(CompletionModel, StoppingModel, ModelTeams):
+class Model(ModelJobs, CompletionModel, StoppingModel, ModelTeams):
     """Commands, as handlers named after their tags."""
 
     def apply(self, commands: Sequence[c.Command], node: str = "n1") -> tuple[list[c.Reply], list[tuple[str, Any]]]:
@@ -36,67 +37,6 @@ class Model(CompletionModel, StoppingModel, ModelTeams):
             replies.append(handler(command))
         self.hand_out()
         return replies, self.events
-
-    # --- jobs
-
-    def put_job(self, command: c.PutJob) -> c.Reply:
-        job, before = command.job, self.jobs.get(command.job.job_id)
-        used = self.keys.get((job.team, command.idempotency_key or ""))
-        if command.idempotency_key is not None and used is not None:
-            digest, job_id = used
-            if digest != command.body_digest:
-                return c.JobReply(code="idempotency_conflict", job_id=job_id)
-            version = self.jobs[job_id].version if job_id in self.jobs else None
-            return c.JobReply(code="existing", job_id=job_id, version=version, next_ms=self.due.get(job_id))
-        if self.is_off(command.now_ms):
-            return c.JobReply(code="clock_off")
-        if command.expected_version == 0 and (before is not None or job.job_id in self.deleted):
-            version = None if before is None else before.version
-            return c.JobReply(code="version_conflict", job_id=job.job_id, version=version)
-        if command.expected_version > 0 and before is None:
-            return c.JobReply(code="unknown_job")
-        if before is not None and before.version != command.expected_version:
-            return c.JobReply(code="version_conflict", job_id=job.job_id, version=before.version)
-        if any((other.team, other.name) == (job.team, job.name) for other in self.others(job.job_id)):
-            return c.JobReply(code="name_taken")
-        most = self.teams[job.team].max_jobs if job.team in self.teams else None
-        if before is None and most is not None and len(self.jobs_of(job.team)) >= most:
-            return c.JobReply(code="jobs_limit", detail=f"team {job.team} may have {most} jobs")
-        self.store_job(command, before)
-        return c.JobReply(job_id=job.job_id, version=job.version, next_ms=job.first_due_ms)
-
-    def store_job(self, command: c.PutJob, before: Job | None) -> None:
-        job = command.job
-        self.jobs[job.job_id] = self.versions[job.job_id, job.version] = job
-        self.due.pop(job.job_id, None)
-        if job.first_due_ms is not None:
-            self.due[job.job_id] = job.first_due_ms
-            self.tell_owner(job.job_id, job.first_due_ms)
-        if command.idempotency_key is not None:
-            self.keys[job.team, command.idempotency_key] = (command.body_digest, job.job_id)
-        if before is None:
-            self.counts["jobs"] += 1
-            return
-        self.events.append(("*", c.JobUpdated(job_id=job.job_id, version=job.version)))
-        if before.overlap_policy == "allow" != job.overlap_policy:
-            for run in self.runs_of(job.job_id):
-                if run.state not in (*FINAL, RunState.SCHEDULED):
-                    self.set(run, exclusive=True)
-
-    def others(self, job_id: str) -> list[Job]:
-        return [job for job in self.jobs.values() if job.job_id != job_id]
-
-    def delete_job(self, command: c.DeleteJob) -> c.Reply:
-        job = self.jobs.get(command.job_id)
-        if job is None:
-            return c.JobReply(code="unknown_job")
-        if command.expected_version is not None and command.expected_version != job.version:
-            return c.JobReply(code="version_conflict", job_id=job.job_id, version=job.version)
-        self.deleted[job.job_id] = self.jobs.pop(job.job_id)
-        self.due.pop(job.job_id, None)
-        self.counts["jobs"] -= 1
-        self.events.append(("*", c.JobDeleted(job_id=job.job_id)))
-        return c.JobReply(job_id=job.job_id, version=job.version)
 
     # --- ticks
 
@@ -137,19 +77,6 @@ class Model(CompletionModel, StoppingModel, ModelTeams):
         self.make_anew(before, job, tick.release_ms)
         if job.overlap_policy == "allow":
             self.set(self.runs[run_id], state=RunState.QUEUED)
-
-    def can_be_made_anew(self, run: Run, job: Job) -> bool:
-        loose = run.reason == "superseded" or run.state in (RunState.SCHEDULED, RunState.QUEUED)
-        return loose and run.job_version != job.version and not run.attempts and run.until_ms is None
-
-    def fire_skip(self, job: Job, ticks: c.FireSkip) -> None:
-        run_id = f"{ticks.from_ms:012x}-{job.job_id}"
-        self.passed_by[run_id] = job.version
-        if run_id in self.runs:
-            return
-        run = self.new_run(job, run_id, RunKind.SCHEDULED, ticks.from_ms)
-        self.runs[run_id] = replace(run, attempts_max=1, until_ms=ticks.until_ms, count=ticks.count)
-        self.skip(self.runs[run_id], ticks.reason)
 
     def run_now(self, command: c.RunNow) -> c.Reply:
         job = self.jobs.get(command.job_id)

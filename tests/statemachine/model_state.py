@@ -24,6 +24,7 @@ class ModelState:
         self.deleted: dict[str, Job] = {}
         self.versions: dict[tuple[str, int], Job] = {}
         self.teams: dict[str, Team] = {}
+        self.versions: dict[tuple[str, int], Job] = {}
         self.due: dict[str, int] = {}
         self.runs: dict[str, Run] = {}
         self.sessions: dict[str, Session] = {}
@@ -79,20 +80,25 @@ class ModelState:
 
     def supersede(self, run: Run) -> None:
         job = self.jobs.get(run.job_id)
-        if (
-            job is None
-            or run.attempts
-            or run.job_version == job.version
-            or self.passed_by.get(run.run_id) != job.version
-        ):
-            self.skip(run, "superseded")
-        else:
+        by_hand = run.kind is not RunKind.SCHEDULED
+        if job is None or run.attempts or run.job_version == job.version:
+            self.skip(run, self.why_gone(run))
+        elif by_hand or self.passed_by.get(run.run_id) == job.version:
             self.make_anew(run, job, run.release_ms)
             self.tell_owner(run.job_id, run.release_ms)
+        else:
+            self.skip(run, self.why_gone(run))
+
+    def why_gone(self, run: Run) -> str:
+        """What came after the run's definition."""
+        after = self.versions.get((run.job_id, run.job_version + 1))
+        return (
+            "paused" if after is not None and after.paused_ms is not None and run.job_id in self.jobs else "superseded"
+        )
 
     def make_anew(self, run: Run, job: Job, release_ms: int) -> None:
-        fresh = self.new_run(job, run.run_id, RunKind.SCHEDULED, run.due_ms)
-        self.runs[run.run_id] = replace(fresh, release_ms=release_ms, token=run.token)
+        fresh = self.new_run(job, run.run_id, run.kind, run.due_ms)
+        self.runs[run.run_id] = replace(fresh, release_ms=release_ms, token=run.token, args=run.args)
         self.history.changes.append((run, self.runs[run.run_id]))
 
     def new_run(self, job: Job, run_id: str, kind: RunKind, due_ms: int) -> Run:

@@ -64,9 +64,66 @@ def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
         updated_ms=now_ms,
         first_due_ms=None if numbers.rarely() else first_due_ms,
     )
-    key = numbers.pick((None, None, "k", "l"))
-    digest = numbers.pick((b"one", b"two"))
-    return c.PutJob(now_ms=now_ms, job=job, expected_version=expected, idempotency_key=key, body_digest=digest)
+    return c.PutJob(
+        now_ms=now_ms,
+        job=job,
+        expected_version=expected,
+        skip=_passed_over(model, numbers, job_id, now_ms),
+        **_key(numbers),
+    )
+
+
+def _key(numbers: Numbers) -> dict[str, Any]:
+    return {
+        "idempotency_key": numbers.pick((None, None, "k", "l")),
+        "body_digest": numbers.pick((b"one", b"two")),
+    }
+
+
+def _passed_over(model: Model, numbers: Numbers, job_id: str, now_ms: int) -> c.FireSkip | None:
+    """The ticks of every second, from the first that has no record, that are past."""
+    job = model.jobs.get(job_id)
+    if job is None or numbers.rarely():
+        return None
+    from_ms = model.due.get(job_id) if job.paused_ms is None else job.first_due_ms
+    until_ms = job.paused_ms or now_ms
+    if from_ms is None or from_ms >= until_ms:
+        return None
+    count = 1 + (until_ms - from_ms) // SECOND
+    return c.FireSkip(from_ms=from_ms, until_ms=from_ms + (count - 1) * SECOND, count=count, reason="superseded")
+
+
+def pause_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    return c.PauseJob(
+        now_ms=now_ms,
+        job_id=numbers.pick(JOBS),
+        reason=numbers.pick((None, "why")),
+        expected_version=numbers.pick((None, None, 1)),
+        **_key(numbers),
+    )
+
+
+def resume_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    """From now on, or from when it was paused; now and then with a hole between."""
+    paused = sorted(job_id for job_id, job in model.jobs.items() if job.paused_ms is not None)
+    job_id = numbers.pick(paused or JOBS)
+    job = model.jobs.get(job_id)
+    first_ms = None if job is None or numbers.rarely() else job.first_due_ms
+    first_due_ms: int | None = (now_ms // SECOND + 1) * SECOND
+    skip = None
+    if first_ms is not None and first_ms < now_ms:
+        count = 1 + (now_ms - first_ms) // SECOND
+        skip = c.FireSkip(from_ms=first_ms, until_ms=first_ms + (count - 1) * SECOND, count=count, reason="paused")
+        if numbers.below(2):
+            skip, first_due_ms = None, first_ms - SECOND * numbers.below(2)
+    return c.ResumeJob(
+        now_ms=now_ms,
+        job_id=job_id,
+        expected_version=(1 if job is None else job.version) + (1 if numbers.rarely() else 0),
+        first_due_ms=None if numbers.rarely() else first_due_ms,
+        skip=skip,
+        **_key(numbers),
+    )
 
 
 def delete_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
@@ -282,6 +339,10 @@ MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
     delete_job,
     put_team,
     delete_team,
+    pause_job,
+    pause_job,
+    resume_job,
+    resume_job,
     fire,
     fire,
     fire,

@@ -74,7 +74,10 @@ def _complete(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
 
 
 def _put_job(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
-    own = {name: fields.pop(name) for name in ("now_ms", "idempotency_key", "expected_version") if name in fields}
+    if "skip" in fields:
+        fields["skip"] = _fire_skip(fields["skip"])
+    own_names = ("now_ms", "idempotency_key", "expected_version", "skip")
+    own = {name: fields.pop(name) for name in own_names if name in fields}
     digest = str(fields.pop("body", "")).encode()
     usual = {"name": names[0].lower(), "team": "t", "created_ms": own["now_ms"], "updated_ms": own["now_ms"]}
     job = Job(job_id=names[0], target=NoopTarget(), **(usual | fields))
@@ -93,6 +96,15 @@ def _delete_team(tag: str, names: list[str], fields: dict[str, Any]) -> c.Comman
 def _fire(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
     common = {"version": fields.get("version", 1), "epoch": fields.get("epoch", 1)}
     return c.Fire(now_ms=fields["now_ms"], node=names[0], items=tuple(_item(name, common) for name in names[1:]))
+
+
+def _turn(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
+    """pause_job or resume_job: `skip` as a step of a fire, `body` as of put_job."""
+    if "skip" in fields:
+        fields["skip"] = _fire_skip(fields["skip"])
+    if "body" in fields:
+        fields["body_digest"] = str(fields.pop("body")).encode()
+    return _plain(tag, names, fields)
 
 
 def _item(text: str, common: dict[str, int]) -> c.FireItem:
@@ -142,6 +154,8 @@ _PARSERS = {
     "put_job": _put_job,
     "put_team": _put_team,
     "delete_team": _delete_team,
+    "pause_job": _turn,
+    "resume_job": _turn,
     "fire": _fire,
     "finish": _finish,
     "start": _start,

@@ -27,6 +27,8 @@ COMMANDS: list[c.Command] = [
     put_job(key="k"),
     c.PutJob(now_ms=1, job=HTTP_JOB),
     c.DeleteJob(now_ms=1, job_id="A"),
+    c.PauseJob(now_ms=1, job_id="A", reason="why", expected_version=1, idempotency_key="k"),
+    c.ResumeJob(now_ms=1, job_id="A", expected_version=2, first_due_ms=9, skip=skipped(5, 8, 3, "paused")),
     c.RunNow(now_ms=1, job_id="A", nonce="n", args=b"1"),
     fire(tick(5000, 6000, skips=(skipped(5001, 5999, 3),))),
     c.Release(now_ms=1, run_id="000000001388-A", token=0),

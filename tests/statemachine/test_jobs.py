@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from statemachine import limits
-from statemachine.commands import DeleteJob, DueChanged, Finish, JobUpdated, PutJob, Release, RunNow
+from statemachine.commands import DeleteJob, DueChanged, Finish, JobUpdated, PutJob, Release, RenewSession, RunNow
 from statemachine.definition import flaw_of
 from statemachine.keys import run_id_of
 from statemachine.limits import IDEMPOTENCY_KEPT_MS
 from statemachine.records import AttemptOutcome, CommandTarget, ContainerTarget, HttpTarget, RunKind, RunState
-from tests.statemachine.driver import NOW_MS, Driver, a_job, fire, put_job, tick
+from tests.statemachine.driver import NOW_MS, Driver, a_job, fire, put_job, skipped, tick
 
 SECOND = 1000
 
@@ -89,6 +89,7 @@ def command(**fields: Any) -> CommandTarget:
         ("created_ms", -1),
         ("first_due_ms", limits.TIME_MS_MAX + 1),
         ("deleted_ms", 1),
+        ("paused_ms", 1),
     ],
 )
 def test_each_limit_is_refused_by_name(driver: Driver, field: str, value: Any) -> None:
@@ -245,13 +246,70 @@ def test_so_many_earlier_runs_are_looked_at_and_no_more(owned: Driver, monkeypat
     assert len(owned.table("active_by_job")) == 1
 
 
-def test_a_run_of_an_older_version_that_had_no_attempt_is_superseded(driver: Driver) -> None:
-    driver.put("A")
-    driver.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce="x"))
-    driver.put("A", version=2)
-    driver.open("n1")
-    run = driver.run(run_id_of("A", NOW_MS, RunKind.MANUAL, "x"))
+def test_a_tick_of_an_older_version_that_had_no_attempt_is_superseded(owned: Driver) -> None:
+    owned.put("A")
+    owned.apply(*(RunNow(now_ms=NOW_MS, job_id="A", nonce=f"n{number}") for number in range(20)))
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    owned.put("A", version=2)
+    owned.open("n1", 2, slots=100)
+    run = owned.run(run_id_of("A", NOW_MS + SECOND))
     assert (run.state, run.reason) == (RunState.SKIPPED, "superseded")
+
+
+def test_what_was_asked_for_by_hand_runs_under_the_new_version(driver: Driver) -> None:
+    """A tick belongs to a definition, a manual run to the job."""
+    driver.put("A")
+    driver.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce="x", args=b"7"))
+    driver.put("A", version=2, priority=7, max_retries=0)
+    driver.open("n1")
+    run_id = run_id_of("A", NOW_MS, RunKind.MANUAL, "x")
+    assert driver.run(run_id).state is RunState.SCHEDULED
+    driver.apply(Release(now_ms=NOW_MS, run_id=run_id, token=0))
+    run = driver.run(run_id)
+    assert (run.state, run.kind, run.args) == (RunState.CLAIMED, RunKind.MANUAL, b"7")
+    assert (run.job_version, run.priority, run.attempts_max) == (2, 7, 1)
+
+
+def test_an_update_passes_over_no_tick_without_a_word(owned: Driver) -> None:
+    """I2: a tick that was due and that nobody had fired yet would never have a record."""
+    owned.put("A", first_due_ms=NOW_MS - 10 * SECOND)
+    later = {"version": 2, "first_due_ms": NOW_MS + SECOND}
+    assert owned.put("A", **later).code == "not_due"
+    for bad in (
+        skipped(NOW_MS - 9 * SECOND, NOW_MS, 10, "superseded"),
+        skipped(NOW_MS - 10 * SECOND, NOW_MS + SECOND, 12, "superseded"),
+        skipped(NOW_MS - 10 * SECOND, NOW_MS, 0, "superseded"),
+    ):
+        assert owned.put("A", skip=bad, **later).code == "not_due"
+    told = owned.put("A", skip=skipped(NOW_MS - 10 * SECOND, NOW_MS, 11, "superseded"), **later)
+    assert (told.code, told.next_ms) == ("ok", NOW_MS + SECOND)
+    run = owned.run(run_id_of("A", NOW_MS - 10 * SECOND))
+    assert (run.state, run.reason, run.until_ms, run.count) == (RunState.SKIPPED, "superseded", NOW_MS, 11)
+    assert owned.apply(fire(tick(NOW_MS + SECOND, version=2))).reply.codes == ("ok",)
+
+
+def test_a_tick_whose_release_is_still_to_come_may_be_taken_over_by_the_new_definition(owned: Driver) -> None:
+    owned.put("A", first_due_ms=NOW_MS - 10 * SECOND, jitter_s=10.0)
+    assert owned.put("A", version=2, first_due_ms=NOW_MS - 10 * SECOND).code == "ok"
+
+
+def test_a_range_begins_behind_what_has_a_record_already(owned: Driver) -> None:
+    """I2, I1: an earlier definition made a run of the range's first tick. It stays that tick's one record, and the
+    others have theirs, too."""
+    owned.put("A", overlap_policy="skip")
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    owned.put("A", version=2, first_due_ms=NOW_MS + SECOND)
+    late_ms = NOW_MS + 100 * SECOND
+    owned.apply(RenewSession(now_ms=late_ms, node="n1", incarnation=1, renewal=1))
+    missed = skipped(NOW_MS + SECOND, NOW_MS + 50 * SECOND, 50)
+    item = tick(NOW_MS + SECOND, NOW_MS + 51 * SECOND, version=2, runs=(), skips=(missed,))
+    assert owned.apply(fire(item, now_ms=late_ms)).reply.codes == ("ok",)
+    first, rest = owned.run(run_id_of("A", NOW_MS + SECOND)), owned.run(run_id_of("A", NOW_MS + SECOND + 1))
+    assert (first.state, first.reason, first.count) == (RunState.SKIPPED, "misfire", 1)
+    assert (rest.state, rest.until_ms, rest.count) == (RunState.SKIPPED, NOW_MS + 50 * SECOND, 49)
+    with owned.snapshot() as snapshot:
+        assert snapshot.next_run_ms("A") == NOW_MS + 51 * SECOND
+        assert [run.run_id for run in snapshot.runs_of_job("A").items] == [rest.run_id, first.run_id]
 
 
 def test_a_scheduled_run_of_an_older_version_is_superseded_at_its_time(owned: Driver) -> None:

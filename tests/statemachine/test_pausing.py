@@ -1,0 +1,81 @@
+"""Pause and resume: what they promise (M4: pause, resume; I8), beside the transcript."""
+
+from __future__ import annotations
+
+from statemachine.commands import PauseJob, PutJob, Release, ResumeJob, Withdraw
+from statemachine.keys import run_id_of
+from statemachine.limits import JOB_VERSIONS_KEPT_MAX
+from statemachine.records import RunState
+from tests.statemachine.driver import NOW_MS, Driver, a_job, fire, skipped, tick
+
+SECOND = 1000
+YEAR_MS = 365 * 24 * 3600 * SECOND
+
+
+def pause(driver: Driver, **fields: object) -> object:
+    return driver.apply(PauseJob(**({"now_ms": NOW_MS, "job_id": "A"} | fields))).reply
+
+
+def test_nothing_that_was_made_before_a_pause_starts_after_it(owned: Driver) -> None:
+    """I8 (M4): whatever waits is skipped when it would be handed out, whatever is held is withdrawn; neither starts."""
+    owned.put("A")
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    held = owned.run(run_id_of("A", NOW_MS + SECOND))
+    assert held.state is RunState.CLAIMED
+    pause(owned)
+    owned.apply(Withdraw(now_ms=NOW_MS, run_id=held.run_id, token=held.token, reason="superseded"))
+    assert (owned.run(held.run_id).state, owned.run(held.run_id).reason) == (RunState.SKIPPED, "paused")
+    assert owned.table("due") == {} and owned.table("waiting") == {} and owned.table("claims") == {}
+
+
+def test_a_run_that_waits_for_its_time_is_recorded_as_paused_then(owned: Driver) -> None:
+    owned.put("A", overlap_policy="skip")
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    pause(owned)
+    run_id = run_id_of("A", NOW_MS + SECOND)
+    owned.apply(Release(now_ms=NOW_MS + SECOND, run_id=run_id, token=0))
+    assert owned.run(run_id).reason == "paused"
+
+
+def test_what_a_pause_ended_is_called_paused_after_a_resume_too_while_that_is_known(owned: Driver) -> None:
+    owned.put("A", overlap_policy="skip")
+    owned.apply(fire(tick(NOW_MS + SECOND, None, runs=(*tick(NOW_MS + SECOND).runs, *tick(NOW_MS + 2 * SECOND).runs))))
+    pause(owned)
+    owned.apply(ResumeJob(now_ms=NOW_MS, job_id="A", expected_version=2, first_due_ms=None))
+    first, second = (run_id_of("A", NOW_MS + number * SECOND) for number in (1, 2))
+    owned.apply(Release(now_ms=NOW_MS + SECOND, run_id=first, token=0))
+    for version in range(4, 4 + JOB_VERSIONS_KEPT_MAX):
+        owned.apply(PutJob(now_ms=NOW_MS, job=a_job(version=version), expected_version=version - 1))
+    owned.apply(Release(now_ms=NOW_MS + SECOND, run_id=second, token=0))
+    assert (owned.run(first).reason, owned.run(second).reason) == ("paused", "superseded")
+
+
+def test_a_year_of_seconds_is_one_record_however_it_is_resumed(owned: Driver) -> None:
+    """A per-second job paused for a year resumes with one decision and O(1) records."""
+    owned.put("A")
+    pause(owned)
+    before = len(owned.table("runs"))
+    skip = skipped(NOW_MS + SECOND, NOW_MS + YEAR_MS, YEAR_MS // SECOND, "paused")
+    now_ms = NOW_MS + YEAR_MS
+    for renewal in (1, 2):
+        owned.renew(renewal=renewal, now_ms=now_ms)
+    resume = ResumeJob(now_ms=now_ms, job_id="A", expected_version=2, first_due_ms=now_ms + SECOND, skip=skip)
+    assert owned.apply(resume).reply.code == "ok"
+    assert len(owned.table("runs")) == before + 1
+    assert owned.run(run_id_of("A", NOW_MS + SECOND)).count == YEAR_MS // SECOND
+
+
+def test_a_job_without_ticks_to_come_is_paused_and_resumed_all_the_same(owned: Driver) -> None:
+    owned.put("A", first_due_ms=None)
+    pause(owned)
+    reply = owned.apply(ResumeJob(now_ms=NOW_MS, job_id="A", expected_version=2, first_due_ms=None)).reply
+    assert (reply.code, reply.next_ms) == ("ok", None)
+
+
+def test_the_last_ticks_of_a_schedule_may_all_fall_into_a_pause(owned: Driver) -> None:
+    owned.put("A", first_due_ms=NOW_MS - SECOND)
+    pause(owned)
+    skip = skipped(NOW_MS - SECOND, NOW_MS, 2, "paused")
+    reply = owned.apply(ResumeJob(now_ms=NOW_MS, job_id="A", expected_version=2, first_due_ms=None, skip=skip)).reply
+    assert (reply.code, reply.next_ms) == ("ok", None)
+    assert owned.table("due") == {}
