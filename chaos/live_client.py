@@ -86,8 +86,9 @@ class HttpScheduler:
         items = [_job_view(item) for item in body["items"]]
         return JobPage(items=items, next_cursor=body["next_cursor"], read=_read(headers))
 
-    async def delete_job(self, job_id: str) -> None:
-        await self._ask("DELETE", f"/v1/jobs/{job_id}")
+    async def delete_job(self, job_id: str) -> bool:
+        body, _ = await self._ask("DELETE", f"/v1/jobs/{job_id}")
+        return bool(body["effective"])
 
     async def run_now(self, job_id: str, *, idempotency_key: str | None = None) -> Run:
         body, _ = await self._ask("POST", f"/v1/jobs/{job_id}:run", key=idempotency_key, body={})

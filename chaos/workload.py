@@ -96,7 +96,7 @@ class Client:
     async def delete(self) -> None:
         if self.jobs:
             job_id = self.jobs.pop(self._dice.randrange(len(self.jobs)))
-            await self._repeat("delete", lambda scheduler: scheduler.delete_job(job_id), subject=job_id)
+            await self._repeat("delete", lambda scheduler: _delete(scheduler, job_id), subject=job_id)
 
     async def run_now(self) -> None:
         if self.jobs:
@@ -264,3 +264,9 @@ def _learned(value: object) -> Mapping[str, Any]:
 def _seen(read: Read, *views: JobView, complete: bool = True) -> Seen:
     jobs = {view.job.job_id: (view.job.name, view.job.version) for view in views}
     return Seen(applied_index=read.applied_index, stale_s=read.stale_s, jobs=jobs, complete=complete)
+
+
+async def _delete(scheduler: Scheduler, job_id: str) -> None:
+    """A delete that is not effective yet is one whose end is not known."""
+    if not await scheduler.delete_job(job_id):
+        raise OutcomeUnknown

@@ -7,6 +7,7 @@ from aiohttp import web
 from httpapi.guard import Guard
 from httpapi.middleware import REQUESTS_MAX, WRITES_MAX, bounded, guarded, harden, logged, problems
 from httpapi.routes_cluster import ClusterRoutes
+from httpapi.routes_job_changes import JobChangeRoutes
 from httpapi.routes_jobs import JobRoutes
 from httpapi.routes_log import LogRoutes
 from httpapi.routes_runs import RunRoutes
@@ -31,6 +32,7 @@ def build_app(
     middlewares += [problems(), guarded(Guard(address)), bounded(requests_max, writes_max)]
     app = web.Application(middlewares=middlewares)
     app.add_routes(JobRoutes(scheduler).table())
+    app.add_routes(JobChangeRoutes(scheduler).table())
     app.add_routes(RunRoutes(scheduler).table())
     app.add_routes(LogRoutes(scheduler, node=node).table())
     app.add_routes(TeamRoutes(scheduler).table())

@@ -21,7 +21,7 @@ import msgspec
 
 from httpapi.client_errors import BadAddress, ClientError, NoQuorum, Refused, Unreachable
 from httpapi.transport import Transport, parse_addresses
-from node.interface import LIST_LIMIT_MAX, Consistency
+from node.interface import LIST_LIMIT_MAX, Consistency, ResumeFrom
 
 __all__ = ["BadAddress", "Client", "ClientError", "NoQuorum", "Refused", "Unreachable"]
 
@@ -88,10 +88,57 @@ class Client:
             if cursor is None:
                 return
 
-    async def delete_job(self, job_id: str, *, version: int | None = None) -> None:
-        """Delete a job; with `version`, only if it still is that one."""
-        headers = {} if version is None else {"If-Match": f'"{version}"'}
-        await self._transport.send("DELETE", f"/v1/jobs/{quote(job_id, safe='')}", headers=headers)
+    async def update_job(self, job_id: str, draft: Mapping[str, Any], *, version: int | None = None) -> Json:
+        """Replace the definition whole, if `version` is given only while the job has it; answers the job, and whether
+        the change is `effective`: nothing that the definition before made starts any more."""
+        return await self._change("PUT", job_id, version=version, body=draft)
+
+    async def patch_job(self, job_id: str, patch: Mapping[str, Any], *, version: int | None = None) -> Json:
+        """Change some fields (RFC 7396: a null takes one back to its default); answers as `update_job` does."""
+        return await self._change("PATCH", job_id, version=version, body=patch)
+
+    async def delete_job(self, job_id: str, *, version: int | None = None) -> Json:
+        """Delete a job, if `version` is given only while it has that; answers job_id and `effective`."""
+        answer = await self._transport.send("DELETE", _job_path(job_id), headers=_if_match(version))
+        # Without a body, an earlier try of this call had deleted it: what came of that was not heard.
+        return dict(msgspec.json.decode(answer.body)) if answer.body else {"job_id": job_id, "effective": False}
+
+    async def pause_job(
+        self,
+        job_id: str,
+        *,
+        reason: str | None = None,
+        version: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Json:
+        """Stop a job's schedule; answers as `update_job` does."""
+        key = {"Idempotency-Key": idempotency_key or _new_key()}
+        return await self._change("POST", job_id, ":pause", version=version, headers=key, body={"reason": reason})
+
+    async def resume_job(
+        self,
+        job_id: str,
+        *,
+        from_: ResumeFrom = "now",
+        version: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Json:
+        """Let a paused job go on, from `now` or from where it was paused; answers as `update_job` does."""
+        key = {"Idempotency-Key": idempotency_key or _new_key()}
+        return await self._change("POST", job_id, ":resume", version=version, headers=key, body={"from": from_})
+
+    async def _change(
+        self,
+        method: str,
+        job_id: str,
+        verb: str = "",
+        *,
+        version: int | None,
+        body: Mapping[str, Any],
+        headers: Mapping[str, str] | None = None,
+    ) -> Json:
+        sent = {**(headers or {}), **_if_match(version)}
+        return await self._json(method, _job_path(job_id) + verb, headers=sent, body=body)
 
     async def run_job(self, job_id: str, *, args: Any = msgspec.UNSET, idempotency_key: str | None = None) -> Json:
         """Run a job now; answers the run. `args` takes the place of the job's."""
@@ -218,6 +265,14 @@ class Client:
 
 def _query(**parameters: str | int | None) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in parameters.items() if value is not None]
+
+
+def _job_path(job_id: str) -> str:
+    return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _if_match(version: int | None) -> dict[str, str]:
+    return {} if version is None else {"If-Match": f'"{version}"'}
 
 
 def _new_key() -> str:

@@ -36,6 +36,11 @@ async def read_json(request: web.Request, kind: type[T]) -> T:
     return build(kind, decode_json(await _read_declared_json(request)))
 
 
+async def read_any_json(request: web.Request) -> Any:
+    """The body as plain values, whatever it is. Raises what `read_json` raises, but Invalid."""
+    return decode_json(await _read_declared_json(request))
+
+
 async def read_json_or_empty(request: web.Request, kind: type[T]) -> T:
     """Like `read_json`, for calls whose body may be left out; then every field has its default."""
     if not request.body_exists:

@@ -49,6 +49,21 @@ def job(view: JobView) -> Json:
     record = view.job
     return {
         "job_id": record.job_id,
+        **job_definition(record),
+        "state": "active" if record.paused_ms is None else "paused",
+        "paused_at": instant_or_null(record.paused_ms),
+        "pause_reason": record.pause_reason,
+        "version": record.version,
+        "next_run_at": instant_or_null(view.next_run_ms),
+        "created_at": instant(record.created_ms),
+        "updated_at": instant(record.updated_ms),
+        "stats": _stats(view.stats),
+    }
+
+
+def job_definition(record: Job) -> Json:
+    """Every field of the draft with its value: as the body of a PUT, it changes nothing."""
+    return {
         "name": record.name,
         "team": record.team,
         "schedule": _schedule(record),
@@ -72,11 +87,6 @@ def job(view: JobView) -> Json:
         "starts_at": instant_or_null(record.starts_at_ms),
         "ends_at": instant_or_null(record.ends_at_ms),
         "labels": record.labels,
-        "version": record.version,
-        "next_run_at": instant_or_null(view.next_run_ms),
-        "created_at": instant(record.created_ms),
-        "updated_at": instant(record.updated_ms),
-        "stats": _stats(view.stats),
     }
 
 

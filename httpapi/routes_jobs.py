@@ -1,4 +1,4 @@
-"""Jobs: create, list, read, delete, run now."""
+"""Jobs: create, list, read, run now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from httpapi import render
 from httpapi.answers import json_response, read_headers
 from httpapi.parsing import (
     entity_tag,
-    expected_version,
     idempotency_key,
     identifier,
     read_json,
@@ -37,7 +36,6 @@ class JobRoutes:
             web.post("/v1/jobs", self.create),
             web.get("/v1/jobs", self.list_jobs),
             web.get("/v1/jobs/{job_id:[^/:]+}", self.show),
-            web.delete("/v1/jobs/{job_id:[^/:]+}", self.delete),
             web.post("/v1/jobs/{job_id:[^/:]+}:run", self.run_now),
         ]
 
@@ -67,13 +65,6 @@ class JobRoutes:
         view, read = await self._scheduler.job(identifier(request, "job_id", "job"), consistency=consistency)
         headers = read_headers(read) | {"ETag": entity_tag(view.job.version)}
         return json_response(render.job(view), headers=headers)
-
-    async def delete(self, request: web.Request) -> web.Response:
-        """204. With If-Match a compare-and-set: 412 when the job has changed since."""
-        Query(request, ()).done()
-        job_id = identifier(request, "job_id", "job")
-        await self._scheduler.delete_job(job_id, expected_version=expected_version(request))
-        return web.Response(status=204)
 
     async def run_now(self, request: web.Request) -> web.Response:
         """201 and the manual run; the same idempotency key answers the same run."""

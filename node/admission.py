@@ -51,7 +51,15 @@ class Times:
     """When the job is due, as far as it could be read."""
 
     spec: ScheduleSpec
-    first_due_ms: int
+    first_due_ms: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Before:
+    """A job that is to be replaced, and the first of its ticks that has no record (None: none is to come)."""
+
+    job: Job
+    unrecorded_ms: int | None
 
 
 class _Refused(Exception):
@@ -66,12 +74,17 @@ def _refuse(path: str, message: str) -> NoReturn:
     raise _Refused(FieldError(path=path, message=message))
 
 
-def admit(draft: JobDraft, *, job_id: str, now_ms: int, allow_link_local: bool = False) -> Job:
-    """The job that the draft means. Raises Invalid, naming every field that cannot be accepted."""
+def admit(
+    draft: JobDraft, *, job_id: str, now_ms: int, allow_link_local: bool = False, before: Before | None = None
+) -> Job:
+    """The job that the draft means; with `before`, its next version. Raises Invalid, naming every field that cannot be
+    accepted."""
     errors = [*_plain_faults(draft), *_number_faults(draft), *_target_faults(draft, allow_link_local)]
+    if before is not None:
+        errors += _replacement_faults(draft, before.job)
     args = _args(draft.args, errors)
     misfire_policy: MisfirePolicy = draft.misfire_policy or ("run_once" if draft.run_at is not None else "skip")
-    times = _maybe_times(draft, job_id, now_ms, errors)
+    times = _maybe_times(draft, job_id, now_ms, errors, before)
     if errors or times is None:
         raise Invalid(errors=errors)
     return Job(
@@ -99,8 +112,8 @@ def admit(draft: JobDraft, *, job_id: str, now_ms: int, allow_link_local: bool =
         starts_at_ms=times.spec.starts_at_ms,
         ends_at_ms=times.spec.ends_at_ms,
         labels=draft.labels,
-        version=1,
-        created_ms=now_ms,
+        version=1 if before is None else before.job.version + 1,
+        created_ms=now_ms if before is None else before.job.created_ms,
         updated_ms=now_ms,
         first_due_ms=times.first_due_ms,
     )
@@ -185,7 +198,20 @@ def _target_faults(draft: JobDraft, allow_link_local: bool) -> list[FieldError]:
     ]
 
 
-def _maybe_times(draft: JobDraft, job_id: str, now_ms: int, errors: list[FieldError]) -> Times | None:
+def _replacement_faults(draft: JobDraft, job: Job) -> list[FieldError]:
+    faults = []
+    if draft.team != job.team:
+        message = f"is {draft.team}, but the job is team {job.team}'s and stays so; create it anew in the other team"
+        faults.append(FieldError(path="team", message=message))
+    if draft.idempotency_key is not None:
+        message = "is for creating; a replacement may be repeated as it is, so leave it out"
+        faults.append(FieldError(path="idempotency_key", message=message))
+    return faults
+
+
+def _maybe_times(
+    draft: JobDraft, job_id: str, now_ms: int, errors: list[FieldError], before: Before | None
+) -> Times | None:
     """The schedule and its first tick; None (and an error) when it cannot be read."""
     if (draft.schedule is None) == (draft.run_at is None):
         message = "give either schedule (recurring) or run_at (once)"
@@ -194,7 +220,10 @@ def _maybe_times(draft: JobDraft, job_id: str, now_ms: int, errors: list[FieldEr
     try:
         spec = _spec(draft, _zone(draft))
         schedule = compile_schedule(spec, job_id)
-        first_due_ms = _first_due_ms(draft, schedule, spec, now_ms)
+        if before is not None and spec == spec_of(before.job):
+            return Times(spec=spec, first_due_ms=_goes_on_at(draft, schedule, job_id, now_ms, before))
+        since_ms = now_ms if before is None else _since_ms(draft, job_id, now_ms, before)
+        first_due_ms = _first_due_ms(draft, schedule, spec, now_ms, since_ms)
     except InvalidSchedule as error:
         errors.append(field_error(error))
         if error.field == "tz":
@@ -245,12 +274,24 @@ def _zone(draft: JobDraft) -> str:
     return "" if on_a_wall_clock or is_naive else TZ_WITHOUT_WALL_TIMES
 
 
-def _first_due_ms(draft: JobDraft, schedule: Schedule, spec: ScheduleSpec, now_ms: int) -> int:
+def _since_ms(draft: JobDraft, job_id: str, now_ms: int, before: Before) -> int:
+    """A changed job goes on with the first tick whose release is still to come, or was when it was paused."""
+    paused_ms = before.job.paused_ms
+    return (now_ms if paused_ms is None else paused_ms) - stable_jitter_ms(job_id, draft.jitter_s)
+
+
+def _goes_on_at(draft: JobDraft, schedule: Schedule, job_id: str, now_ms: int, before: Before) -> int | None:
+    """Where a job goes on whose times are as they were: a tick that is late keeps its turn."""
+    next_ms = schedule.next(_since_ms(draft, job_id, now_ms, before))
+    return min((at_ms for at_ms in (next_ms, before.unrecorded_ms) if at_ms is not None), default=None)
+
+
+def _first_due_ms(draft: JobDraft, schedule: Schedule, spec: ScheduleSpec, now_ms: int, since_ms: int) -> int:
     """The tick that the job begins at. A one-off may be a little late: its request may have taken a while."""
     if spec.run_at_ms is not None:
         _check_run_at(draft, spec.run_at_ms, now_ms)
         return spec.run_at_ms
-    first_due_ms = schedule.next(now_ms)
+    first_due_ms = schedule.next(since_ms)
     if first_due_ms is None:
         field = "schedule" if spec.ends_at_ms is None else "ends_at"
         _refuse(field, f"no tick would ever come after now, {instant_text(now_ms)}")

@@ -1,4 +1,4 @@
-"""`horae job`: create, list, show, run, delete."""
+"""`horae job`: create, list, show, run, delete; pause and resume are in cli_job_turns.py."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from node.cli_call import call, find_job, server_option
 from node.cli_draft import build_draft, draft_options, parse_json
+from node.cli_job_turns import pause, resume, team_option, warn_if_not_effective
 from node.cli_output import Json, cell, fields, output_option, show, table
 
 if TYPE_CHECKING:
@@ -16,12 +17,10 @@ if TYPE_CHECKING:
 
 LIST_DEFAULT = 50
 
-team_option = click.option("--team", help="Look for the name in this team only.")
-
 
 @click.group()
 def job() -> None:
-    """Create, list, show, run and delete jobs.
+    """Create, list, show, run, pause, resume and delete jobs.
 
     \b
     Example:
@@ -136,13 +135,17 @@ def delete(server: str, team: str | None, job: str, version: int | None) -> None
       horae job delete nightly-report
     """
 
-    async def work(client: Client) -> Json:
+    async def work(client: Client) -> tuple[Json, Json]:
         found = await find_job(client, job, team)
-        await client.delete_job(found["job_id"], version=version)
-        return found
+        return found, await client.delete_job(found["job_id"], version=version)
 
-    found = call(server, work)
+    found, deleted = call(server, work)
     click.echo(f"deleted {cell(found['name'])} ({found['job_id']})", err=True)
+    warn_if_not_effective(deleted)
+
+
+job.add_command(pause)
+job.add_command(resume)
 
 
 def _created(answer: Json) -> str:
@@ -150,7 +153,7 @@ def _created(answer: Json) -> str:
 
 
 def _job_table(page: Json) -> str:
-    columns = ("NAME", "TEAM", "SCHEDULE", "TZ", "TARGET", "NEXT RUN", "LAST", "JOB ID")
+    columns = ("NAME", "TEAM", "SCHEDULE", "TZ", "TARGET", "STATE", "NEXT RUN", "LAST", "JOB ID")
     text = table(columns, [_job_row(one) for one in page["items"]])
     return text if page["next_cursor"] is None else f"{text}\nmore: --cursor {page['next_cursor']} (or --all)"
 
@@ -159,7 +162,7 @@ def _job_row(one: Json) -> Sequence[Any]:
     when = one["schedule"] if one["schedule"] is not None else f"once {one['run_at']}"
     return (
         *(one["name"], one["team"], when, one["tz"], _target(one["target"])),
-        *(one["next_run_at"], one["stats"]["last_outcome"], one["job_id"]),
+        *(one["state"], one["next_run_at"], one["stats"]["last_outcome"], one["job_id"]),
     )
 
 

@@ -47,20 +47,34 @@ __all__ = [
     "Attempt",
     "AttemptOutcome",
     "CommandTarget",
+    "Conflict",
     "ContainerTarget",
+    "DiskFull",
+    "FieldError",
+    "HoraeError",
     "HttpTarget",
+    "Invalid",
     "Job",
     "JobStats",
+    "LogElsewhere",
+    "Malformed",
     "NoopTarget",
+    "NotFound",
+    "OutcomeUnknown",
+    "Overloaded",
+    "PreconditionFailed",
     "Run",
     "RunKind",
     "RunState",
     "SkipReason",
     "Target",
     "Team",
+    "TooLarge",
+    "Unavailable",
 ]
 
 Consistency = Literal["linearizable", "local"]
+ResumeFrom = Literal["now", "paused_at"]
 NAME_LENGTH_MAX = 200
 TEAM_LENGTH_MAX = 64
 SCHEDULES_MAX = 16
@@ -125,6 +139,15 @@ class JobView:
     job: Job
     next_run_ms: int | None
     stats: JobStats = field(default_factory=JobStats)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobChanged:
+    """A job as a change left it. `effective` False: some node may still start what the definition before made; it had
+    not answered in time, and will have within its session's end."""
+
+    view: JobView
+    effective: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -248,7 +271,35 @@ class Scheduler(Protocol):
         consistency: Consistency = "linearizable",
     ) -> JobPage: ...
 
-    async def delete_job(self, job_id: str, *, expected_version: int | None = None) -> None: ...
+    async def update_job(self, job_id: str, draft: JobDraft, *, expected_version: int | None = None) -> JobChanged:
+        """Replace the job's definition whole; a paused job stays paused. The same definition changes nothing."""
+        ...
+
+    async def delete_job(self, job_id: str, *, expected_version: int | None = None) -> bool:
+        """Whether it is effective already: nothing of the job starts any more."""
+        ...
+
+    async def pause_job(
+        self,
+        job_id: str,
+        *,
+        reason: str | None = None,
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> JobChanged:
+        """Stop the job's schedule; what was not attempted ends skipped(paused). A paused job stays as it is."""
+        ...
+
+    async def resume_job(
+        self,
+        job_id: str,
+        *,
+        since: ResumeFrom = "now",
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> JobChanged:
+        """Go on: from `now` (what was due meanwhile is one skip) or from `paused_at` (the misfire policy judges it)."""
+        ...
 
     async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run: ...
 

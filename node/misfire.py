@@ -68,10 +68,12 @@ def _last_tick(ticks: Ticks, first_ms: int, until_ms: int) -> int:
     return first_ms if last_ms is None else last_ms
 
 
-def _skip_range(ticks: Ticks, first_ms: int, until_ms: int, reason: str) -> tuple[FireSkip, ...]:
-    """One record for the ticks from `first_ms` (which is one) to `until_ms`, if there are any."""
-    if first_ms > until_ms:
-        return ()
+def skip_range(ticks: Ticks, first_ms: int, until_ms: int, reason: str) -> FireSkip:
+    """One record for the ticks from `first_ms` (which is one) to `until_ms`."""
     last_ms = _last_tick(ticks, first_ms, until_ms)
     count = 1 + ticks.count_between(first_ms, last_ms)
-    return (FireSkip(from_ms=first_ms, until_ms=last_ms, count=count, reason=reason),)
+    return FireSkip(from_ms=first_ms, until_ms=last_ms, count=count, reason=reason)
+
+
+def _skip_range(ticks: Ticks, first_ms: int, until_ms: int, reason: str) -> tuple[FireSkip, ...]:
+    return () if first_ms > until_ms else (skip_range(ticks, first_ms, until_ms, reason),)

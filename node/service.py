@@ -17,6 +17,7 @@ from node.interface import (
     Consistency,
     FieldError,
     Invalid,
+    JobChanged,
     JobCreated,
     JobDraft,
     LogElsewhere,
@@ -24,6 +25,7 @@ from node.interface import (
     NotFound,
     Preview,
     Read,
+    ResumeFrom,
     Run,
     RunCancelled,
     RunLog,
@@ -89,8 +91,35 @@ class Service(Reads):
     async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated:
         return await self._writes.create_job(draft, idempotency_key=idempotency_key)
 
-    async def delete_job(self, job_id: str, *, expected_version: int | None = None) -> None:
-        await self._writes.delete_job(job_id, expected_version=expected_version)
+    async def update_job(self, job_id: str, draft: JobDraft, *, expected_version: int | None = None) -> JobChanged:
+        return await self._writes.update_job(job_id, draft, expected_version=expected_version)
+
+    async def delete_job(self, job_id: str, *, expected_version: int | None = None) -> bool:
+        return await self._writes.delete_job(job_id, expected_version=expected_version)
+
+    async def pause_job(
+        self,
+        job_id: str,
+        *,
+        reason: str | None = None,
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> JobChanged:
+        return await self._writes.pause_job(
+            job_id, reason=reason, expected_version=expected_version, idempotency_key=idempotency_key
+        )
+
+    async def resume_job(
+        self,
+        job_id: str,
+        *,
+        since: ResumeFrom = "now",
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> JobChanged:
+        return await self._writes.resume_job(
+            job_id, since=since, expected_version=expected_version, idempotency_key=idempotency_key
+        )
 
     async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
         return await self._writes.run_now(job_id, args=args, idempotency_key=idempotency_key)

@@ -20,9 +20,10 @@ from node.interface import (
     TeamPage,
     TeamView,
 )
+from node.proposing import expect_ok
 from node.reads import Reads
 from node.text_rules import identifier_fault
-from node.writes import Writes, expect_ok
+from node.writes import Writes
 from statemachine.commands import DeleteTeam, PutTeam
 from statemachine.limits import INT_MAX, TEAMS_MAX, WEIGHT_MAX
 from statemachine.records import Team

@@ -95,12 +95,14 @@ def _replace(work: Work, command: PutJob) -> JobReply:
 
 def _is_accounted_for(work: Work, before: Job, command: PutJob) -> bool:
     """Whether no tick of the definition before is passed over without a word (I2): one whose time is past, so that it
-    should have a run, or that came before the job was paused."""
+    should have a run, or that came before the job was paused. The new one may stand at that tick itself."""
     tick_ms = first_unrecorded(work.transaction, work.tables, before)
     until_ms = command.now_ms if before.paused_ms is None else before.paused_ms
     if command.skip is not None:
         return is_whole_skip(command.skip, tick_ms, until_ms)
-    return tick_ms is None or tick_ms + before.jitter_s * 1000 >= until_ms
+    if tick_ms is None or tick_ms + before.jitter_s * 1000 >= until_ms:
+        return True
+    return command.job.first_due_ms is not None and command.job.first_due_ms <= tick_ms
 
 
 def _settle(work: Work, job: Job) -> None:

@@ -41,9 +41,9 @@ def resume_job(work: Work, command: ResumeJob) -> JobReply:
     answer = repeated(work, job.team, command)
     if answer is not None:
         return answer
+    if command.expected_version != job.version:
+        return JobReply(code="version_conflict", job_id=job.job_id, version=job.version)
     if job.paused_ms is not None:
-        if command.expected_version != job.version:
-            return JobReply(code="version_conflict", job_id=job.job_id, version=job.version)
         if not _is_accounted_for(job, command):
             return JobReply(code="malformed", detail="the ticks of the pause must be accounted for")
         if work.is_off(command.now_ms):

@@ -52,7 +52,7 @@ from statemachine.records import (
 )
 from statemachine.settling import read_stats
 from statemachine.tables import Tables, read_applied_index
-from statemachine.ticks import last_version, next_tick, rows_before
+from statemachine.ticks import first_unrecorded, last_version, next_tick, rows_before
 from statemachine.usage import TeamUse, read_use
 from statemachine.waiting import read_depth
 from statemachine.work import NOBODY, read_clock_ms, read_counters
@@ -121,6 +121,13 @@ class Snapshot:
     def job_stats(self, job_id: str) -> JobStats:
         """The history of a job that exists, as far as it is settled: a second or two behind its runs."""
         return read_stats(self._transaction, self._tables, job_id)
+
+    def first_unrecorded_ms(self, job_id: str) -> int | None:
+        """The first tick of a live job that has neither a run nor a skip; of a paused one, where its pause begins."""
+        job = self.job(job_id)
+        if job is None or job.deleted_ms is not None:
+            return None
+        return first_unrecorded(self._transaction, self._tables, job)
 
     def idempotency_entry(self, team: str, key: str) -> IdempotencyEntry | None:
         """What an idempotency key of a team made; perhaps longer ago than keys count (IDEMPOTENCY_KEPT_MS)."""
@@ -210,6 +217,15 @@ class Snapshot:
         prefix = session_prefix(node, incarnation)
         for key, value in self._under(self._tables.stops, prefix):
             yield key[len(prefix) :].decode(), int(U64.unpack(value)[0])
+
+    def claims_of_job(self, job_id: str) -> Iterator[str | None]:
+        """Run ids of the job's claims, whoever holds them. It goes through all claims of the cluster, which its slots
+        bound: for each one of another job there is a None, so that the reader may rest."""
+        middle = b"-" + job_id.encode()
+        for key, _ in self._under(self._tables.claims, b""):
+            run_id = key[key.index(SEPARATOR) + 1 + U64.size :]
+            is_jobs = run_id[12:].startswith(middle) and run_id[12 + len(middle) :][:1] in (b"", b"-")
+            yield run_id.decode() if is_jobs else None
 
     def queue_depth(self) -> list[int]:
         """How many runs wait for a session with room, by priority (0..9)."""

@@ -9,16 +9,17 @@ import httpapi.client
 import httpapi.guard
 import httpapi.render
 import node.config
+import node.effective
+import node.proposing
 import node.reads
 import node.retry
 import node.work
-import node.writes
 import raftlog.disk
 import statemachine.tables
 
 
 def test_a_client_waits_longer_than_a_node_takes() -> None:
-    delete_s = node.writes.WRITE_TIMEOUT_S + node.reads.BARRIER_TIMEOUT_S + node.writes.EFFECTIVE_TIMEOUT_S
+    delete_s = node.proposing.WRITE_TIMEOUT_S + node.reads.BARRIER_TIMEOUT_S + node.effective.EFFECTIVE_TIMEOUT_S
     assert delete_s < httpapi.client.TIMEOUT_S
 
 

@@ -279,7 +279,7 @@ async def test_an_unknown_path_is_not_found(api: TestClient, path: str) -> None:
     ("method", "path", "allow"),
     [
         ("PUT", "/v1/jobs", "GET, HEAD, POST"),
-        ("POST", "/v1/jobs/a", "DELETE, GET, HEAD"),
+        ("POST", "/v1/jobs/a", "DELETE, GET, HEAD, PATCH, PUT"),
         ("GET", "/v1/jobs/a:run", "POST"),
         ("DELETE", "/v1/cluster", "GET, HEAD"),
         ("PATCH", "/metrics", "GET, HEAD"),

@@ -21,6 +21,7 @@ from node.interface import (
     NAME_LENGTH_MAX,
     FieldError,
     Invalid,
+    Job,
     JobDraft,
     JobStats,
     Malformed,
@@ -62,6 +63,13 @@ def team_faults(team: str, draft: TeamDraft) -> Faults:
         yield "weight", "must be 1 to 1000"
     if draft.max_jobs is not None and draft.max_jobs < 0:
         yield "max_jobs", "must not be negative"
+
+
+def replacement_faults(draft: JobDraft, job: Job) -> Faults:
+    if draft.team != job.team:
+        yield "team", "a job stays with its team"
+    if draft.idempotency_key is not None:
+        yield "idempotency_key", "is for creating"
 
 
 def schedule_faults(expressions: Iterable[str]) -> Faults:

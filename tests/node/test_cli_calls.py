@@ -131,8 +131,9 @@ def test_jobs_are_listed_as_json_in_a_pipe_and_as_a_table_when_asked(horae: Hora
     job_id = create(horae)["job_id"]
     assert [job["job_id"] for job in json.loads(horae("job", "list").stdout)["items"]] == [job_id]
     header, row = horae("job", "list", "-o", "table").stdout.splitlines()
-    assert header.split() == ["NAME", "TEAM", "SCHEDULE", "TZ", "TARGET", "NEXT", "RUN", "LAST", "JOB", "ID"]
-    assert row.split() == ["beat", "default", "@every", "5s", "UTC", "noop", "2026-11-30T01:00:05.000Z", "-", job_id]
+    assert header.split() == ["NAME", "TEAM", "SCHEDULE", "TZ", "TARGET", "STATE", "NEXT", "RUN", "LAST", "JOB", "ID"]
+    times = ["@every", "5s", "UTC", "noop", "active", "2026-11-30T01:00:05.000Z"]
+    assert row.split() == ["beat", "default", *times, "-", job_id]
 
 
 def test_a_jobs_history_is_shown_added_up(horae: Horae, server: Server) -> None:
@@ -280,3 +281,17 @@ def test_states_are_coloured_and_columns_still_align() -> None:
     lines = table(["STATE", "X"], [["dead", 1], ["succeeded", 2]]).splitlines()
     assert "\x1b[31m" in lines[1]
     assert [click.unstyle(line).index(x) for line, x in zip(lines, "X12", strict=True)] == [11, 11, 11]
+
+
+def test_a_job_is_paused_and_resumed(horae: Horae, server: Server) -> None:
+    create(horae)
+    paused = json.loads(horae("job", "pause", "beat", "--reason", "flood", "--version", "1").stdout)
+    assert (paused["state"], paused["pause_reason"], paused["effective"]) == ("paused", "flood", True)
+    assert "paused" in horae("job", "list", "-o", "table").stdout
+    resumed = horae("job", "resume", "beat", "--from", "paused_at", "-o", "table").stdout
+    assert resumed.startswith("resumed beat, next run 2026-")
+    horae("job", "resume", "beat", "--from", "then", exit_code=2)
+    horae("job", "pause", "beat", "--version", "1", exit_code=1)
+    server.twin.effective = False
+    assert "not effective yet" in horae("job", "pause", "beat", "-o", "table").stderr
+    assert "not effective yet" in horae("job", "delete", "beat").stderr

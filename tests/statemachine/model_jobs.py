@@ -57,7 +57,7 @@ class ModelJobs(ModelState):
         tick_ms = self.due.get(before.job_id) if before.paused_ms is None else before.first_due_ms
         limit_ms = before.paused_ms or command.now_ms
         if command.skip is None:
-            return tick_ms is None or tick_ms >= limit_ms
+            return tick_ms is None or tick_ms >= limit_ms or (command.job.first_due_ms or tick_ms + 1) <= tick_ms
         return command.skip.from_ms == tick_ms and command.skip.until_ms <= limit_ms
 
     def store_job(self, command: c.PutJob, before: Job | None) -> None:
@@ -103,10 +103,10 @@ class ModelJobs(ModelState):
         return self.turn(command, self.resumed)
 
     def resumed(self, job: Job, command: c.ResumeJob) -> c.Reply | None:
-        if job.paused_ms is None:
-            return None
         if command.expected_version != job.version:
             return c.JobReply(code="version_conflict", job_id=job.job_id, version=job.version)
+        if job.paused_ms is None:
+            return None
         until_ms = command.now_ms if command.first_due_ms is None else command.first_due_ms - 1
         if command.skip is not None:
             told = command.skip.from_ms == job.first_due_ms and command.skip.until_ms <= until_ms

@@ -24,7 +24,6 @@ class ModelState:
         self.deleted: dict[str, Job] = {}
         self.versions: dict[tuple[str, int], Job] = {}
         self.teams: dict[str, Team] = {}
-        self.versions: dict[tuple[str, int], Job] = {}
         self.due: dict[str, int] = {}
         self.runs: dict[str, Run] = {}
         self.sessions: dict[str, Session] = {}

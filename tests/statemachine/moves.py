@@ -50,6 +50,8 @@ def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     version = model.jobs[job_id].version if job_id in model.jobs else 0
     expected = version if numbers.below(4) else numbers.below(3)
     first_due_ms = (now_ms // SECOND + 1 + numbers.below(3)) * SECOND
+    if job_id in model.due and numbers.rarely():
+        first_due_ms = model.due[job_id]
     job = Job(
         job_id=job_id,
         name=numbers.pick((job_id, job_id, "a", "b")),

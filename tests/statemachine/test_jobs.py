@@ -293,6 +293,24 @@ def test_a_tick_whose_release_is_still_to_come_may_be_taken_over_by_the_new_defi
     assert owned.put("A", version=2, first_due_ms=NOW_MS - 10 * SECOND).code == "ok"
 
 
+def test_an_update_may_stand_at_the_tick_that_was_not_fired_yet(owned: Driver) -> None:
+    """A change of its labels must not cost a late job its tick."""
+    owned.put("A", first_due_ms=NOW_MS - 10 * SECOND)
+    assert owned.put("A", version=2, first_due_ms=NOW_MS - 10 * SECOND, labels={"a": "b"}).code == "ok"
+    assert owned.put("A", version=3, first_due_ms=None).code == "not_due"
+
+
+def test_a_range_leaves_alone_what_somebody_holds(owned: Driver) -> None:
+    owned.put("A")
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    owned.put("A", version=2, first_due_ms=NOW_MS + SECOND)
+    only = skipped(NOW_MS + SECOND, NOW_MS + SECOND, 1, "calendar")
+    item = tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND, version=2, runs=(), skips=(only,))
+    assert owned.apply(fire(item)).reply.codes == ("ok",)
+    assert owned.run(run_id_of("A", NOW_MS + SECOND)).state is RunState.CLAIMED
+    assert len(owned.table("runs")) == 1
+
+
 def test_a_range_begins_behind_what_has_a_record_already(owned: Driver) -> None:
     """I2, I1: an earlier definition made a run of the range's first tick. It stays that tick's one record, and the
     others have theirs, too."""
