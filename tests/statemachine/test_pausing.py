@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from statemachine.commands import PauseJob, PutJob, Release, ResumeJob, Withdraw
+from statemachine.commands import DeleteJob, PauseJob, PutJob, Release, ResumeJob, RunNow, Withdraw
 from statemachine.keys import run_id_of
 from statemachine.limits import JOB_VERSIONS_KEPT_MAX
-from statemachine.records import RunState
+from statemachine.records import RunKind, RunState
 from tests.statemachine.driver import NOW_MS, Driver, a_job, fire, skipped, tick
 
 SECOND = 1000
@@ -79,3 +79,29 @@ def test_the_last_ticks_of_a_schedule_may_all_fall_into_a_pause(owned: Driver) -
     reply = owned.apply(ResumeJob(now_ms=NOW_MS, job_id="A", expected_version=2, first_due_ms=None, skip=skip)).reply
     assert (reply.code, reply.next_ms) == ("ok", None)
     assert owned.table("due") == {}
+
+
+def test_where_a_jobs_records_end_is_known_while_it_is_paused_too(owned: Driver) -> None:
+    owned.put("A")
+    for version in (1, 2):
+        with owned.snapshot() as snapshot:
+            assert snapshot.first_unrecorded_ms("A") == NOW_MS + SECOND
+            assert snapshot.next_run_ms("A") == (NOW_MS + SECOND if version == 1 else None)
+        pause(owned)
+    owned.apply(DeleteJob(now_ms=NOW_MS, job_id="A"))
+    with owned.snapshot() as snapshot:
+        assert snapshot.first_unrecorded_ms("A") is None
+        assert snapshot.first_unrecorded_ms("B") is None
+
+
+def test_the_claims_of_a_job_are_told_from_those_of_its_likes(owned: Driver) -> None:
+    """`foo` is not `foo_bar`, nor the `o` in it; another job's nonce may look like this one's id."""
+    for job_id in ("o", "foo", "foo_bar"):
+        owned.put(job_id)
+    owned.apply(*(RunNow(now_ms=NOW_MS, job_id=job_id, nonce="foo") for job_id in ("o", "foo", "foo_bar")))
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND, job_id="foo")))
+    with owned.snapshot() as snapshot:
+        found = list(snapshot.claims_of_job("foo"))
+    assert len(found) == 4
+    mine = {run_id_of("foo", NOW_MS, RunKind.MANUAL, "foo"), run_id_of("foo", NOW_MS + SECOND)}
+    assert {run_id for run_id in found if run_id is not None} == mine
