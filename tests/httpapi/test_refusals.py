@@ -42,7 +42,7 @@ BAD_FIELDS = [
     ({"cron": "* * * * *"}, "cron", 'did you mean "schedule"?'),
     ({"url": "https://a.example"}, "url", 'did you mean "target.url"?'),
     ({"zzz": 1}, "zzz", "unknown field"),
-    ({"max_runs": 1}, "max_runs", "not supported yet"),
+    ({"start_deadline_s": 1}, "start_deadline_s", "not supported yet"),
     ({"name": 3}, "name", "must be a string, not an integer"),
     ({"name": None}, "name", "must be a string, not null"),
     ({"name": ""}, "name", ""),
