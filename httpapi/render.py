@@ -81,6 +81,8 @@ def job_definition(record: Job) -> Json:
         "overlap_policy": record.overlap_policy,
         "misfire_policy": record.misfire_policy,
         "misfire_grace_s": record.misfire_grace_s,
+        "misfire_window_s": record.misfire_window_s,
+        "max_runs": record.max_runs,
         "jitter_s": record.jitter_s,
         "dst_gap": record.dst_gap,
         "dst_fold": record.dst_fold,

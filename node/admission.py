@@ -41,6 +41,7 @@ RETRIES_MAX = 100
 BACKOFF_S_MAX = 7 * 24 * 3600.0
 MULTIPLIER_MAX = 100.0
 GRACE_S_MAX = 366 * 24 * 3600.0
+MAX_RUNS_MAX = 1_000_000_000
 TZ_WITHOUT_WALL_TIMES = "UTC"
 """Kept for a job whose times need no zone: a default for the others would be a guess that fires at the wrong hour."""
 _OFFSET = re.compile(r"([Zz]|[+-]\d\d:\d\d)\s*\Z", re.ASCII)
@@ -106,6 +107,8 @@ def admit(
         overlap_policy=draft.overlap_policy,
         misfire_policy=misfire_policy,
         misfire_grace_s=float(draft.misfire_grace_s),
+        misfire_window_s=None if draft.misfire_window_s is None else float(draft.misfire_window_s),
+        max_runs=draft.max_runs,
         jitter_s=float(draft.jitter_s),
         dst_gap=draft.dst_gap,
         dst_fold=draft.dst_fold,
@@ -170,7 +173,7 @@ def _plain_faults(draft: JobDraft) -> list[FieldError]:
 
 
 def _number_faults(draft: JobDraft) -> list[FieldError]:
-    ranges: tuple[tuple[str, float, float, float], ...] = (
+    ranges: tuple[tuple[str, float | None, float, float], ...] = (
         ("timeout_s", draft.timeout_s, TIMEOUT_S_MIN, TIMEOUT_S_MAX),
         ("max_retries", draft.max_retries, 0, RETRIES_MAX),
         ("backoff_base_s", draft.backoff_base_s, 0, BACKOFF_S_MAX),
@@ -178,12 +181,14 @@ def _number_faults(draft: JobDraft) -> list[FieldError]:
         ("backoff_max_s", draft.backoff_max_s, 0, BACKOFF_S_MAX),
         ("backoff_jitter", draft.backoff_jitter, 0, 1),
         ("misfire_grace_s", draft.misfire_grace_s, 0, GRACE_S_MAX),
+        ("misfire_window_s", draft.misfire_window_s, 0, GRACE_S_MAX),
+        ("max_runs", draft.max_runs, 1, MAX_RUNS_MAX),
         ("jitter_s", draft.jitter_s, 0, JITTER_S_MAX),
     )
     faults = [
         FieldError(path=path, message=f"must be from {least:g} to {most:g}")
         for path, value, least, most in ranges
-        if not least <= value <= most  # NaN is within no range
+        if value is not None and not least <= value <= most  # NaN is within no range
     ]
     if not isinstance(draft.priority, str) and not 0 <= draft.priority <= 9:
         faults.append(FieldError(path="priority", message="must be 0 to 9 (9 first), or low, normal or high"))

@@ -25,8 +25,10 @@ _OPTIONS = (
     click.option("--priority", help="0 to 9 (9 first), or low, normal, high. [default: 5]"),
     click.option("--overlap-policy", help="When the run before is not over: allow or skip. [default: allow]"),
     click.option("--misfire-policy", help="For ticks missed in an outage: skip or run_once."),
+    click.option("--misfire-window", type=float, help="Seconds; missed ticks that are older never run."),
+    click.option("--max-runs", type=int, help="How many ticks become runs, then no more. [default: no limit]"),
 )
-_SAME_NAME = ("name", "team", "run_at", "tz", "max_retries", "overlap_policy", "misfire_policy")
+_SAME_NAME = ("name", "team", "run_at", "tz", "max_retries", "overlap_policy", "misfire_policy", "max_runs")
 
 
 def draft_options(command: Command) -> Command:
@@ -68,6 +70,8 @@ def _from_options(given: dict[str, Any]) -> dict[str, Any]:
         draft["args"] = parse_json("--args", given["args"])
     if "timeout" in given:
         draft["timeout_s"] = given["timeout"]
+    if "misfire_window" in given:
+        draft["misfire_window_s"] = given["misfire_window"]
     if "priority" in given:
         draft["priority"] = int(given["priority"]) if given["priority"].isdecimal() else given["priority"]
     return draft

@@ -113,6 +113,10 @@ class JobDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     misfire_policy: MisfirePolicy | None = None
     """Absent: skip for recurring jobs, run_once for one-offs."""
     misfire_grace_s: float = 60.0
+    misfire_window_s: float | None = None
+    """Missed ticks that are older never run; null: however old they are."""
+    max_runs: int | None = None
+    """How many ticks may become runs, counted from when this is set; null: no limit."""
     jitter_s: float = 0.0
     dst_gap: Literal["after", "skip"] = "after"
     dst_fold: Literal["default", "first", "both", "last"] = "default"

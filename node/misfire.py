@@ -3,6 +3,7 @@ recorded skip. Pure; this is where "no tick is silently skipped" is decided.
 
 Misfire judges only ticks WITHOUT a run whose release is older than the job's grace (nobody fired them in time: an
 outage, a pause). `skip` records them all as one range; `run_once` runs the latest of them and records the others.
+Those that are older than the job's misfire window do not run in any case.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def account_ticks(
     due_ms: int | None = expected_ms
     if expected_ms <= late_ms:
         last_ms = _last_tick(ticks, expected_ms, late_ms)
-        if job.misfire_policy == "run_once":
+        if job.misfire_policy == "run_once" and last_ms >= _oldest_ms(job, now_ms, jitter_ms):
             runs.append(FireRun(due_ms=last_ms, release_ms=last_ms + jitter_ms))
             skips = _skip_range(ticks, expected_ms, last_ms - 1, f"{SkipReason.MISFIRE}: the latest of them runs")
         else:
@@ -60,6 +61,11 @@ def account_ticks(
         runs.append(FireRun(due_ms=due_ms, release_ms=due_ms + jitter_ms))
         due_ms = ticks.next(due_ms)
     return Account(runs=tuple(runs), skips=skips, next_ms=due_ms)
+
+
+def _oldest_ms(job: Job, now_ms: int, jitter_ms: int) -> int:
+    """The oldest missed tick that may still run."""
+    return -1 if job.misfire_window_s is None else now_ms - round(job.misfire_window_s * 1000) - jitter_ms
 
 
 def _last_tick(ticks: Ticks, first_ms: int, until_ms: int) -> int:

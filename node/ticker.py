@@ -289,7 +289,8 @@ class Ticker:
 def _account(plan: Plan, due_ms: int, now_ms: int, until_ms: int, memo: Memo) -> Account:
     """Jobs that share a schedule and the rules for it share the computation, too."""
     job = plan.job
-    key = (id(plan.ticks), due_ms, job.misfire_policy, job.misfire_grace_s, plan.jitter_ms)
+    rules = (job.misfire_policy, job.misfire_grace_s, job.misfire_window_s)
+    key = (id(plan.ticks), due_ms, *rules, plan.jitter_ms)
     known = memo.get(key)
     if known is not None:
         return known[1]

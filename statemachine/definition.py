@@ -19,6 +19,7 @@ from statemachine.limits import (
     HEADER_LENGTH_MAX,
     HEADERS_MAX,
     IMAGE_LENGTH_MAX,
+    INT_MAX,
     LABEL_LENGTH_MAX,
     LABELS_MAX,
     MULTIPLIER_MAX,
@@ -142,5 +143,7 @@ _CHECKS: tuple[tuple[str, Callable[[Job], bool]], ...] = (
     ("created_ms", lambda job: _are_times(job.created_ms, job.updated_ms, job.starts_at_ms, job.ends_at_ms)),
     ("first_due_ms", lambda job: _are_times(job.first_due_ms, job.run_at_ms)),
     ("deleted_ms", lambda job: job.deleted_ms is None),
+    ("max_runs", lambda job: job.max_runs is None or 1 <= job.max_runs <= INT_MAX),
+    ("misfire_window_s", lambda job: job.misfire_window_s is None or 0 <= job.misfire_window_s <= DURATION_S_MAX),
     ("paused_ms", lambda job: job.paused_ms is None and job.pause_reason is None),
 )

@@ -13,6 +13,7 @@ from statemachine.keys import bucket_of, due_key, pack_row, run_id_of, tick_row_
 from statemachine.lifecycle import change, create, reason_word
 from statemachine.limits import FIRE_AHEAD_MAX_MS, FIRE_SKIPS_MAX, JOB_ID_LENGTH_MAX, TIME_MS_MAX
 from statemachine.records import Job, RunState, SkipReason
+from statemachine.run_limits import within_limit
 from statemachine.skips import is_skip, record_skip
 from statemachine.supersede import is_rearmed_by, rearm, scheduled_run
 from statemachine.ticks import stand_at
@@ -58,6 +59,8 @@ def _is_ahead_of(clock_ms: int | None, item: FireItem) -> bool:
 
 
 def _move_on(work: Work, job: Job, item: FireItem) -> None:
+    if job.max_runs is not None:
+        item = within_limit(work, job, item)
     row = pack_row(job.version, item.next_ms)
     for run in item.runs:
         _make_run(work, job, run)

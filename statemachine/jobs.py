@@ -10,6 +10,7 @@ from statemachine.definitions import archive, remember_job, repeated
 from statemachine.keys import pack_row, pair_key, team_prefix
 from statemachine.records import Job
 from statemachine.release import mark_active_runs
+from statemachine.run_limits import forget_runs_made
 from statemachine.skips import is_whole_skip, record_skip
 from statemachine.ticks import first_unrecorded, last_version, leave_tick, stand_at, tell_owner
 from statemachine.work import EVERY_NODE, Work
@@ -40,6 +41,7 @@ def delete_job(work: Work, command: DeleteJob) -> JobReply:
     if command.expected_version not in (None, job.version):
         return JobReply(code="version_conflict", job_id=job.job_id, version=job.version)
     leave_tick(work, job)
+    forget_runs_made(work, job)
     _unlist(work, job)
     work.drop_job(job.job_id)
     archive(work, msgspec.structs.replace(job, deleted_ms=work.now_ms))
@@ -82,6 +84,8 @@ def _replace(work: Work, command: PutJob) -> JobReply:
     if command.skip is not None:
         record_skip(work, before, command.skip, pack_row(before.version, None))
     job = msgspec.structs.replace(job, paused_ms=before.paused_ms, pause_reason=before.pause_reason)
+    if job.max_runs is None:
+        forget_runs_made(work, before)
     _unlist(work, before)
     archive(work, before)
     _settle(work, job)

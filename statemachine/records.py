@@ -159,6 +159,10 @@ class Job(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     paused_ms: int | None = None
     """Since when it is paused: it stands at no tick. Other changes of the definition leave that as it is."""
     pause_reason: str | None = None
+    max_runs: int | None = None
+    """How many of its ticks may become runs."""
+    misfire_window_s: float | None = None
+    """Missed ticks that are older are skipped, whatever the misfire policy."""
 
 
 class Team(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):

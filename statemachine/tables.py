@@ -50,6 +50,7 @@ class Tables:
     waiting: Any  # lane, team \0 release_ms run_id → nothing
     claims: Any  # node \0 incarnation run_id → token
     stops: Any  # as claims, of those that are to be ended
+    run_counts: Any  # job_id → runs that counted for its max_runs
     ended: Any  # number, in order → Ending: what is to be settled
     job_stats: Any  # job_id → JobStats
     active_by_job: Any  # job_id \0 run_id → nothing: released runs that an overlap policy looks at

@@ -134,6 +134,14 @@ async def test_a_job_shows_its_history_added_up(twin: Twin, twin_api: TestClient
     assert (stats["consecutive_failures"], stats["attempts_retried"], stats["ticks_skipped"]) == (0, 0, 0)
 
 
+async def test_limits_on_ticks_are_shown_as_they_were_set(api: TestClient) -> None:
+    limits = {"max_runs": 3, "misfire_window_s": 3600.0}
+    body = await (await api.get(f"/v1/jobs/{(await create(api, **limits))['job_id']}")).json()
+    assert {name: body[name] for name in limits} == limits
+    plain = await (await api.get(f"/v1/jobs/{(await create(api, name='b'))['job_id']}")).json()
+    assert plain["max_runs"] is plain["misfire_window_s"] is None
+
+
 async def test_a_list_of_schedules_stays_a_list(api: TestClient) -> None:
     created = await create(api, schedule=["0 2 * * *", "30 14 * * *"], tz="UTC")
     assert created["next_run_at"] == "2026-11-30T02:00:00.000Z"

@@ -138,6 +138,8 @@ def test_a_run_at_in_the_past_is_accepted_within_the_grace_only() -> None:
         ({"backoff_jitter": 1.5}, "backoff_jitter", "to 1"),
         ({"misfire_grace_s": -1.0}, "misfire_grace_s", "from 0"),
         ({"jitter_s": 1e9}, "jitter_s", "to"),
+        ({"max_runs": 0}, "max_runs", "from 1"),
+        ({"misfire_window_s": -1}, "misfire_window_s", "from 0"),
         ({"priority": 10}, "priority", "0 to 9"),
         ({"schedule": None}, "schedule", "either"),
         ({"run_at": "2027-01-01T00:00:00Z"}, "schedule", "either"),

@@ -86,7 +86,8 @@ def test_create_sends_every_option(horae: Horae) -> None:
         *("--schedule", "30 14 * * *", "--tz", "Europe/Berlin", "--url", "https://billing.example/report"),
         *("--method", "put", "--header", "X-Env: prod", "--header", "X-B:c:d", "--args", '{"kind": "daily"}'),
         *("--timeout", "600", "--max-retries", "0", "--priority", "high", "--overlap-policy", "skip"),
-        *("--misfire-policy", "run_once", "--idempotency-key", "c0ffee"),
+        *("--misfire-policy", "run_once", "--misfire-window", "3600", "--max-runs", "9"),
+        *("--idempotency-key", "c0ffee"),
     )
     job_id = json.loads(created.stdout)["job_id"]
     job = json.loads(horae("job", "show", job_id).stdout)
@@ -96,6 +97,7 @@ def test_create_sends_every_option(horae: Horae) -> None:
     assert job["target"]["headers"] == {"X-Env": "prod", "X-B": "c:d"}
     assert (job["args"], job["timeout_s"], job["max_retries"], job["priority"]) == ({"kind": "daily"}, 600, 0, 8)
     assert (job["overlap_policy"], job["misfire_policy"]) == ("skip", "run_once")
+    assert (job["misfire_window_s"], job["max_runs"]) == (3600, 9)
 
 
 def test_create_prints_what_the_api_answers(horae: Horae) -> None:

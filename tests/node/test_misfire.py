@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from typing import Literal
 
@@ -28,6 +29,7 @@ def job_of(
     jitter_s: float = 0.0,
     tz: str = "UTC",
     run_at_ms: int | None = None,
+    window_s: float | None = None,
 ) -> Job:
     return Job(
         job_id="01JDAAAAAAAAAAAAAAAAAAAAAA",
@@ -39,6 +41,7 @@ def job_of(
         target=NoopTarget(),
         misfire_policy=misfire,
         misfire_grace_s=grace_s,
+        misfire_window_s=window_s,
         jitter_s=jitter_s,
         created_ms=0,
         updated_ms=0,
@@ -112,6 +115,29 @@ def test_the_year_of_a_job_of_every_second_is_one_record() -> None:
     (skip,) = given_.skips
     assert skip.count == 365 * 24 * 3600
     assert given_.runs == (FireRun(due_ms=now_ms, release_ms=now_ms),)
+
+
+def test_what_is_older_than_the_misfire_window_never_runs() -> None:
+    """(M19) A job that is down for a day has nothing to say about yesterday; one that is down for an hour has."""
+    job = job_of("@every 1h", misfire="run_once", window_s=7200)
+    short = account(job, expected_ms=BEGIN_MS, now_ms=BEGIN_MS + 7200_000, until_ms=BEGIN_MS + 7200_000)
+    assert [run.due_ms - BEGIN_MS for run in short.runs] == [HOUR_MS, 2 * HOUR_MS]
+    once = job_of(misfire="run_once", run_at_ms=BEGIN_MS, window_s=7200)
+    late = account(once, expected_ms=BEGIN_MS, now_ms=BEGIN_MS + 7200_000, until_ms=BEGIN_MS + 7200_000)
+    assert (late.runs, late.skips) == (seconds(0), ())
+    later = account(once, expected_ms=BEGIN_MS, now_ms=BEGIN_MS + 7200_001, until_ms=BEGIN_MS + 7200_001)
+    assert (later.runs, later.skips[0].reason) == ((), SkipReason.MISFIRE)
+
+
+def test_a_decision_about_a_year_of_seconds_takes_no_time() -> None:
+    """kubernetes#42649: more than 100 missed starts, and never again. Here they are one decision."""
+    year_ms = 365 * 24 * HOUR_MS
+    for text in ("@every 1s", "* * * * *"):
+        job = job_of(text, misfire="run_once")
+        began_s = time.perf_counter()
+        given_ = account(job, expected_ms=BEGIN_MS, now_ms=BEGIN_MS + year_ms, until_ms=BEGIN_MS + year_ms)
+        assert time.perf_counter() - began_s < 2
+        assert len(given_.skips) == 1 and given_.runs
 
 
 def test_jitter_moves_the_release_and_with_it_what_late_means() -> None:

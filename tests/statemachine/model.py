@@ -57,14 +57,29 @@ class Model(ModelJobs, CompletionModel, StoppingModel, ModelTeams):
                 return "clock_off"
         if job is None or self.due.get(item.job_id) != item.expected_ms:
             return "not_due"
+        del self.due[job.job_id]
+        if item.next_ms is not None:
+            self.due[job.job_id] = item.next_ms
+        if job.max_runs is not None:
+            item = self.limited(job, item)
         for tick in item.runs:
             self.fire_run(job, tick)
         for ticks in item.skips:
             self.fire_skip(job, ticks)
-        del self.due[job.job_id]
-        if item.next_ms is not None:
-            self.due[job.job_id] = item.next_ms
         return "ok"
+
+    def limited(self, job: Job, item: c.FireItem) -> c.FireItem:
+        """What of the item is within the job's max_runs; the last run ends the job."""
+        left = max(0, (job.max_runs or 0) - self.made.get(job.job_id, 0))
+        new = [tick.due_ms for tick in item.runs if f"{tick.due_ms:012x}-{job.job_id}" not in self.runs]
+        self.made[job.job_id] = self.made.get(job.job_id, 0) + len(new[:left])
+        if len(new) < left:
+            return item
+        self.due.pop(job.job_id, None)
+        self.jobs[job.job_id] = self.versions[job.job_id, job.version] = replace(job, first_due_ms=None)
+        end_ms = new[left] if len(new) > left else 2**47
+        runs = tuple(tick for tick in item.runs if tick.due_ms < end_ms)
+        return replace(item, runs=runs, skips=tuple(ticks for ticks in item.skips if ticks.until_ms < end_ms))
 
     def fire_run(self, job: Job, tick: c.FireRun) -> None:
         run_id = f"{tick.due_ms:012x}-{job.job_id}"

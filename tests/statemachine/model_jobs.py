@@ -79,6 +79,8 @@ class ModelJobs(ModelState):
                     self.set(run, exclusive=True)
 
     def set_job(self, job: Job) -> None:
+        if job.max_runs is None:
+            self.made.pop(job.job_id, None)
         self.jobs[job.job_id] = self.versions[job.job_id, job.version] = job
         self.due.pop(job.job_id, None)
         if job.first_due_ms is not None and job.paused_ms is None:
@@ -150,6 +152,7 @@ class ModelJobs(ModelState):
             return c.JobReply(code="version_conflict", job_id=job.job_id, version=job.version)
         self.deleted[job.job_id] = self.jobs.pop(job.job_id)
         self.due.pop(job.job_id, None)
+        self.made.pop(job.job_id, None)
         self.counts["jobs"] -= 1
         self.events.append(("*", c.JobDeleted(job_id=job.job_id)))
         return c.JobReply(job_id=job.job_id, version=job.version)

@@ -25,6 +25,7 @@ class ModelState:
         self.versions: dict[tuple[str, int], Job] = {}
         self.teams: dict[str, Team] = {}
         self.due: dict[str, int] = {}
+        self.made: dict[str, int] = {}
         self.runs: dict[str, Run] = {}
         self.sessions: dict[str, Session] = {}
         self.ended: set[tuple[str, int]] = set()

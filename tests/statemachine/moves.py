@@ -61,6 +61,7 @@ def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
         priority=numbers.pick((5, 9)),
         max_retries=numbers.below(3),
         overlap_policy=numbers.pick(("allow", "allow", "skip")),
+        max_runs=numbers.pick((None, None, 1, 3)),
         version=expected + 1,
         created_ms=now_ms,
         updated_ms=now_ms,

@@ -90,6 +90,8 @@ def command(**fields: Any) -> CommandTarget:
         ("first_due_ms", limits.TIME_MS_MAX + 1),
         ("deleted_ms", 1),
         ("paused_ms", 1),
+        ("max_runs", 0),
+        ("misfire_window_s", math.nan),
     ],
 )
 def test_each_limit_is_refused_by_name(driver: Driver, field: str, value: Any) -> None:
