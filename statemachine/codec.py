@@ -12,6 +12,7 @@ from statemachine.history_records import Ending, JobStats
 from statemachine.records import (
     FORMAT_VERSION,
     BucketOwner,
+    Calendar,
     Counters,
     DueEntry,
     IdempotencyEntry,
@@ -74,6 +75,7 @@ decode_job: Callable[[bytes], Job] = decoder_of(Job)
 decode_run: Callable[[bytes], Run] = decoder_of(Run)
 decode_session: Callable[[bytes], Session] = decoder_of(Session)
 decode_team: Callable[[bytes], Team] = decoder_of(Team)
+decode_calendar: Callable[[bytes], Calendar] = decoder_of(Calendar)
 decode_bucket: Callable[[bytes], BucketOwner] = decoder_of(BucketOwner)
 decode_due: Callable[[bytes], DueEntry] = decoder_of(DueEntry)
 decode_timer: Callable[[bytes], TimerEntry] = decoder_of(TimerEntry)

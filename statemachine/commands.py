@@ -12,6 +12,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from statemachine.calendar_commands import DeleteCalendar as DeleteCalendar
+from statemachine.calendar_commands import PutCalendar as PutCalendar
 from statemachine.command_types import (
     Address,
     Count,
@@ -209,6 +211,8 @@ AnyCommand = (
     | DeleteJob
     | PauseJob
     | ResumeJob
+    | PutCalendar
+    | DeleteCalendar
     | RunNow
     | Fire
     | Release
@@ -267,6 +271,12 @@ class LeaseReply(Reply, frozen=True, kw_only=True, tag="lease"):
     until_ms: int | None = None
 
 
+class CalendarReply(Reply, frozen=True, kw_only=True, tag="calendar"):
+    """code: ok | version_conflict | unknown_calendar | calendar_in_use (detail: the id of a job) | calendars_limit."""
+
+    version: int | None = None
+
+
 class FireReply(Reply, frozen=True, kw_only=True, tag="fire"):
     """codes: one an item: ok | not_due (compare-and-set failed) | stale_epoch | stale_version | clock_off |
     malformed."""
@@ -282,7 +292,9 @@ class AssignReply(Reply, frozen=True, kw_only=True, tag="assign"):
     codes: tuple[str, ...] = ()
 
 
-AnyReply = PlainReply | JobReply | TeamReply | RunReply | LeaseReply | FireReply | SessionReply | AssignReply
+AnyReply = (
+    PlainReply | JobReply | TeamReply | RunReply | LeaseReply | CalendarReply | FireReply | SessionReply | AssignReply
+)
 
 REFUSALS = {
     "malformed": "the command's bytes do not decode, or break a named limit",
@@ -295,6 +307,9 @@ REFUSALS = {
     "jobs_limit": "the team has as many jobs as it may have",
     "teams_limit": "there are as many teams with settings as there may be",
     "name_taken": "another job of the team has this name",
+    "unknown_calendar": "no such calendar",
+    "calendar_in_use": "a job names the calendar",
+    "calendars_limit": "there are as many calendars as there may be",
     "idempotency_conflict": "the idempotency key was used with another body",
     "version_conflict": "the version is not the expected one",
     "not_due": "the job's next tick is not the expected one",

@@ -13,6 +13,7 @@ from statemachine.limits import (
     ARGS_BYTES_MAX,
     ARGUMENT_LENGTH_MAX,
     ARGUMENTS_MAX,
+    CALENDAR_NAME_LENGTH_MAX,
     DURATION_S_MAX,
     EXPRESSION_LENGTH_MAX,
     EXPRESSIONS_MAX,
@@ -20,6 +21,7 @@ from statemachine.limits import (
     HEADERS_MAX,
     IMAGE_LENGTH_MAX,
     INT_MAX,
+    JOB_CALENDARS_MAX,
     LABEL_LENGTH_MAX,
     LABELS_MAX,
     MULTIPLIER_MAX,
@@ -145,5 +147,12 @@ _CHECKS: tuple[tuple[str, Callable[[Job], bool]], ...] = (
     ("deleted_ms", lambda job: job.deleted_ms is None),
     ("max_runs", lambda job: job.max_runs is None or 1 <= job.max_runs <= INT_MAX),
     ("misfire_window_s", lambda job: job.misfire_window_s is None or 0 <= job.misfire_window_s <= DURATION_S_MAX),
+    (
+        "exclude_calendars",
+        lambda job: (
+            len(job.exclude_calendars) == len(set(job.exclude_calendars)) <= JOB_CALENDARS_MAX
+            and all(_is_name(name, CALENDAR_NAME_LENGTH_MAX) for name in job.exclude_calendars)
+        ),
+    ),
     ("paused_ms", lambda job: job.paused_ms is None and job.pause_reason is None),
 )

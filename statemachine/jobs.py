@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from statemachine.calendars import discharge, enlist, unknown_calendar
 from statemachine.commands import DeleteJob, JobDeleted, JobReply, JobUpdated, PutJob
 from statemachine.definition import flaw_of
 from statemachine.definitions import archive, remember_job, repeated
@@ -27,6 +28,9 @@ def put_job(work: Work, command: PutJob) -> JobReply:
     answer = repeated(work, job.team, command)
     if answer is not None:
         return answer
+    unknown = unknown_calendar(work, job)
+    if unknown is not None:
+        return JobReply(code="unknown_calendar", detail=unknown)
     if work.is_off(command.now_ms):
         # Its first tick was computed by that clock: the ticks before it would never come.
         return JobReply(code="clock_off")
@@ -114,12 +118,14 @@ def _settle(work: Work, job: Job) -> None:
     work.put_job(job)
     work.transaction.put(pair_key(job.name, job.team), job.job_id.encode(), db=work.tables.job_names)
     work.transaction.put(team_prefix(job.team) + job.job_id.encode(), b"", db=work.tables.team_jobs)
+    enlist(work, job)
     if job.first_due_ms is not None and job.paused_ms is None:
         stand_at(work, job, job.first_due_ms)
         tell_owner(work, job.job_id, job.first_due_ms)
 
 
 def _unlist(work: Work, job: Job) -> None:
+    discharge(work, job)
     work.transaction.delete(pair_key(job.name, job.team), db=work.tables.job_names)
     work.transaction.delete(team_prefix(job.team) + job.job_id.encode(), db=work.tables.team_jobs)
 

@@ -73,6 +73,12 @@ FIRE_SKIPS_MAX = 64
 """Skip ranges of one item of a Fire."""
 MOVES_MAX = 1024
 """Moves of one AssignBuckets: every bucket once."""
+CALENDARS_MAX = 1000
+CALENDAR_NAME_LENGTH_MAX = 64
+CALENDAR_SPANS_MAX = 2000
+JOB_CALENDARS_MAX = 8
+DAY_MAX = 3_652_059
+"""31 December 9999, counted from 1 January of the year 1."""
 PROPOSAL_COMMANDS_MAX = 65_536
 RESULTS_KEPT_MAX = 4096
 """Results kept for a proposer that acknowledges none; the oldest go first (a repeat is then `stale_proposal`)."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from statemachine import commands as c
 from statemachine.attempts import finish, start, withdraw
 from statemachine.buckets import assign_buckets
+from statemachine.calendars import delete_calendar, put_calendar
 from statemachine.codec import Undecodable, decode_command, encode_reply
 from statemachine.completion import complete, detach, heartbeat
 from statemachine.copying import StateCopy, clear_tables, write_chunk
@@ -34,6 +35,8 @@ _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.DeleteJob: delete_job,
     c.PauseJob: pause_job,
     c.ResumeJob: resume_job,
+    c.PutCalendar: put_calendar,
+    c.DeleteCalendar: delete_calendar,
     c.RunNow: run_now,
     c.Fire: fire,
     c.Release: release,

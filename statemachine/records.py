@@ -163,6 +163,20 @@ class Job(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many of its ticks may become runs."""
     misfire_window_s: float | None = None
     """Missed ticks that are older are skipped, whatever the misfire policy."""
+    exclude_calendars: tuple[str, ...] = ()
+    """Names of calendars on whose days its ticks are skipped."""
+
+
+class Calendar(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Days on which the jobs that name it do not run."""
+
+    name: str
+    tz: str | None = None
+    """Whose days they are; None: those of each job's own zone."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """First and last day of each (1 is 1 January of the year 1), in order, without overlap."""
+    version: int = 0
+    updated_ms: int = 0
 
 
 class Team(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from statemachine.codec import (
     decode_bucket,
+    decode_calendar,
     decode_due,
     decode_idempotency,
     decode_job,
@@ -36,10 +37,18 @@ from statemachine.keys import (
     split_session_key,
     team_prefix,
 )
-from statemachine.limits import JOB_ID_LENGTH_MAX, NODE_LENGTH_MAX, RUNS_SCAN_MAX, TEAM_LENGTH_MAX, TIME_MS_MAX
+from statemachine.limits import (
+    CALENDAR_NAME_LENGTH_MAX,
+    JOB_ID_LENGTH_MAX,
+    NODE_LENGTH_MAX,
+    RUNS_SCAN_MAX,
+    TEAM_LENGTH_MAX,
+    TIME_MS_MAX,
+)
 from statemachine.records import (
     BUCKETS,
     BucketOwner,
+    Calendar,
     Counters,
     DueEntry,
     IdempotencyEntry,
@@ -128,6 +137,18 @@ class Snapshot:
         if job is None or job.deleted_ms is not None:
             return None
         return first_unrecorded(self._transaction, self._tables, job)
+
+    def calendar(self, name: str) -> Calendar | None:
+        if not 1 <= len(name) <= CALENDAR_NAME_LENGTH_MAX:
+            return None
+        value = self._get(self._tables.calendars, name.encode())
+        return None if value is None else decode_calendar(value)
+
+    def calendars(self, after: str | None = None) -> Iterator[Calendar]:
+        """In order of name, after this one."""
+        start = b"" if after is None else after[:CALENDAR_NAME_LENGTH_MAX].encode() + SEPARATOR
+        for _, value in self._under(self._tables.calendars, b"", start):
+            yield decode_calendar(value)
 
     def idempotency_entry(self, team: str, key: str) -> IdempotencyEntry | None:
         """What an idempotency key of a team made; perhaps longer ago than keys count (IDEMPOTENCY_KEPT_MS)."""

@@ -43,6 +43,8 @@ class Tables:
     team_jobs: Any  # team \0 job_id → nothing
     teams: Any  # team → Team
     team_use: Any  # team → TeamUse: what it has and holds, counted where it changes
+    calendars: Any  # name → Calendar
+    calendar_jobs: Any  # calendar \0 job_id → nothing: live jobs that name it
     due: Any  # due_ms, bucket, job_id → DueEntry
     timers: Any  # at_ms, bucket, run_id → TimerEntry
     runs: Any  # run_id → Run

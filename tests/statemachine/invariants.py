@@ -134,6 +134,9 @@ def lists_are_complete(driver: Driver, runs: dict[str, Run]) -> None:
     assert active == {run_id for run_id, run in runs.items() if run.exclusive and run.state not in FINAL_STATES}
     jobs = [decode_job(value) for value in driver.table("jobs").values()]
     assert set(driver.table("team_jobs")) == {f"{job.team}\0{job.job_id}".encode() for job in jobs}
+    named = {f"{name}\0{job.job_id}".encode() for job in jobs for name in job.exclude_calendars}
+    assert set(driver.table("calendar_jobs")) == named
+    assert {key.split(b"\0")[0] for key in named} <= set(driver.table("calendars"))
     assert sorted(driver.table("job_names").values()) == sorted(job.job_id.encode() for job in jobs)
     live = {
         (session.node, session.incarnation)

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from statemachine import commands as c
 from statemachine.records import Job, Run, RunKind, RunState
+from tests.statemachine.model_calendars import ModelCalendars
 from tests.statemachine.model_history import FINAL
-from tests.statemachine.model_state import ModelState
 
 
-class ModelJobs(ModelState):
+class ModelJobs(ModelCalendars):
     """Definitions, as handlers named after their tags."""
 
     def put_job(self, command: c.PutJob) -> c.Reply:
@@ -21,6 +21,9 @@ class ModelJobs(ModelState):
         answer = self.repeated(job.team, command)
         if answer is not None:
             return answer
+        unknown = [name for name in job.exclude_calendars if name not in self.calendars]
+        if unknown:
+            return c.JobReply(code="unknown_calendar", detail=unknown[0])
         if self.is_off(command.now_ms):
             return c.JobReply(code="clock_off")
         if command.expected_version == 0 and (before is not None or job.job_id in self.deleted):

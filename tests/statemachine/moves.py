@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from statemachine import commands as c
 from statemachine.keys import bucket_of
-from statemachine.records import AttemptOutcome, HttpTarget, Job, NoopTarget, Run, RunState, Team
+from statemachine.records import AttemptOutcome, Calendar, HttpTarget, Job, NoopTarget, Run, RunState, Team
 from tests.statemachine.model import Model
 from tests.statemachine.model_state import HELD
 
@@ -62,6 +62,7 @@ def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
         max_retries=numbers.below(3),
         overlap_policy=numbers.pick(("allow", "allow", "skip")),
         max_runs=numbers.pick((None, None, 1, 3)),
+        exclude_calendars=numbers.pick(((), (), ("x",), ("y", "x"))) if numbers.rarely() else (),
         version=expected + 1,
         created_ms=now_ms,
         updated_ms=now_ms,
@@ -184,6 +185,15 @@ def _item(model: Model, numbers: Numbers) -> c.FireItem:
         skips=tuple(skips),
         next_ms=None if numbers.rarely() else next_ms,
     )
+
+
+def put_calendar(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    calendar = Calendar(name=numbers.pick("xy"), spans=numbers.pick(((), ((1, 2), (4, 4)))))
+    return c.PutCalendar(now_ms=now_ms, calendar=calendar, expected_version=numbers.pick((None, 0, 1)))
+
+
+def delete_calendar(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    return c.DeleteCalendar(now_ms=now_ms, name=numbers.pick("xy"), expected_version=numbers.pick((None, None, 1)))
 
 
 def run_now(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
@@ -342,6 +352,8 @@ MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
     delete_job,
     put_team,
     delete_team,
+    put_calendar,
+    delete_calendar,
     pause_job,
     pause_job,
     resume_job,

@@ -19,7 +19,7 @@ import msgspec
 
 from statemachine import commands as c
 from statemachine.keys import parse_run_id
-from statemachine.records import AttemptOutcome, Job, NoopTarget, Team
+from statemachine.records import AttemptOutcome, Calendar, Job, NoopTarget, Team
 
 COMMANDS = {command.__struct_config__.tag: command for command in c.Command.__subclasses__()}
 RUN_ID = re.compile(r"\b([0-9a-f]{12})-(\w+(-\w+)?)")
@@ -55,7 +55,8 @@ def _plain(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
     """A command whose first word, if any, is the run or job that it is about."""
     kind = COMMANDS[tag]
     for name in names:
-        fields["run_id" if "run_id" in kind.__struct_fields__ else "job_id"] = long_run_id(name)
+        about = next(field for field in ("name", "run_id", "job_id") if field in kind.__struct_fields__)
+        fields[about] = long_run_id(name)
     return kind(**(_DEFAULTS.get(tag, {}) | fields))
 
 
@@ -78,6 +79,8 @@ def _put_job(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
         fields["skip"] = _fire_skip(fields["skip"])
     own_names = ("now_ms", "idempotency_key", "expected_version", "skip")
     own = {name: fields.pop(name) for name in own_names if name in fields}
+    if "exclude_calendars" in fields:
+        fields["exclude_calendars"] = tuple(fields["exclude_calendars"].split(","))
     digest = str(fields.pop("body", "")).encode()
     usual = {"name": names[0].lower(), "team": "t", "created_ms": own["now_ms"], "updated_ms": own["now_ms"]}
     job = Job(job_id=names[0], target=NoopTarget(), **(usual | fields))
@@ -105,6 +108,14 @@ def _turn(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
     if "body" in fields:
         fields["body_digest"] = str(fields.pop("body")).encode()
     return _plain(tag, names, fields)
+
+
+def _put_calendar(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
+    """`put_calendar x days=3,5-9`"""
+    own = {name: fields.pop(name) for name in ("now_ms", "expected_version") if name in fields}
+    days = [str(text).partition("-") for text in str(fields.pop("days", "")).split(",") if text]
+    spans = tuple((int(first), int(last or first)) for first, _, last in days)
+    return c.PutCalendar(calendar=Calendar(name=names[0], spans=spans, **fields), **own)
 
 
 def _item(text: str, common: dict[str, int]) -> c.FireItem:
@@ -154,6 +165,7 @@ _PARSERS = {
     "put_job": _put_job,
     "put_team": _put_team,
     "delete_team": _delete_team,
+    "put_calendar": _put_calendar,
     "pause_job": _turn,
     "resume_job": _turn,
     "fire": _fire,

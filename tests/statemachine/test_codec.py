@@ -17,7 +17,7 @@ from statemachine.codec import (
     encode_event,
     encode_reply,
 )
-from statemachine.records import AttemptOutcome, HttpTarget, Job, Team
+from statemachine.records import AttemptOutcome, Calendar, HttpTarget, Job, Team
 from tests.statemachine.driver import NOW_MS, a_job, fire, open_session, put_job, skipped, tick
 
 HTTP_JOB = a_job(
@@ -29,6 +29,8 @@ COMMANDS: list[c.Command] = [
     c.DeleteJob(now_ms=1, job_id="A"),
     c.PauseJob(now_ms=1, job_id="A", reason="why", expected_version=1, idempotency_key="k"),
     c.ResumeJob(now_ms=1, job_id="A", expected_version=2, first_due_ms=9, skip=skipped(5, 8, 3, "paused")),
+    c.PutCalendar(now_ms=1, calendar=Calendar(name="x", tz="UTC", spans=((1, 2),)), expected_version=0),
+    c.DeleteCalendar(now_ms=1, name="x"),
     c.RunNow(now_ms=1, job_id="A", nonce="n", args=b"1"),
     fire(tick(5000, 6000, skips=(skipped(5001, 5999, 3),))),
     c.Release(now_ms=1, run_id="000000001388-A", token=0),

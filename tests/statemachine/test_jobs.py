@@ -91,6 +91,9 @@ def command(**fields: Any) -> CommandTarget:
         ("deleted_ms", 1),
         ("paused_ms", 1),
         ("max_runs", 0),
+        ("exclude_calendars", ("x",) * 2),
+        ("exclude_calendars", ("",)),
+        ("exclude_calendars", tuple("abcdefghi")),
         ("misfire_window_s", math.nan),
     ],
 )

@@ -117,6 +117,7 @@ def state_of(driver: Driver) -> dict[str, Any]:
                 for name in counters.__struct_fields__
                 if isinstance(count := getattr(counters, name), int) and count
             },
+            "calendars": {calendar.name: calendar for calendar in snapshot.calendars()},
             "ticks": counters.ticks_skipped,
             "made": {key.decode(): U64.unpack(value)[0] for key, value in driver.table("run_counts").items()},
             "clock": snapshot.clock_ms(),
@@ -153,6 +154,7 @@ def state_of_model(model: Model) -> dict[str, Any]:
         "counts": {name: count for name, count in model.counts.items() if count and " " not in name},
         "ticks": ticks,
         "made": model.made,
+        "calendars": model.calendars,
         "clock": model.clock_ms,
         "stats": {
             job_id: stats

@@ -105,3 +105,12 @@ def test_the_claims_of_a_job_are_told_from_those_of_its_likes(owned: Driver) -> 
     assert len(found) == 4
     mine = {run_id_of("foo", NOW_MS, RunKind.MANUAL, "foo"), run_id_of("foo", NOW_MS + SECOND)}
     assert {run_id for run_id in found if run_id is not None} == mine
+
+
+def test_a_run_of_this_very_definition_that_is_called_superseded_ends(owned: Driver) -> None:
+    """A holder that could not find the definition says so; nobody else counts on that run."""
+    owned.put("A")
+    owned.apply(fire(tick(NOW_MS + SECOND, NOW_MS + 2 * SECOND)))
+    run_id = run_id_of("A", NOW_MS + SECOND)
+    owned.apply(Withdraw(now_ms=NOW_MS, run_id=run_id, token=1, reason="superseded"))
+    assert (owned.run(run_id).state, owned.run(run_id).reason) == (RunState.SKIPPED, "superseded")
