@@ -9,9 +9,12 @@ import msgspec
 
 from node.admission import admit, parse_args
 from node.afterwards import seen_afterwards
+from node.cancelling import Cancelling
 from node.interface import Conflict, FieldError, Invalid, JobCreated, JobDraft, NotFound, RunCancelled
 from node.job_changes import JobChanges
 from node.proposing import Sources, expect_ok, other_body
+from node.reads import Reads
+from raftlog.interface import Log
 from statemachine.commands import AnyReply, JobReply, PutJob, RunNow, RunReply
 from statemachine.limits import IDEMPOTENCY_KEPT_MS
 from statemachine.records import Run
@@ -21,6 +24,10 @@ __all__ = ["Sources", "Writes"]
 
 class Writes(JobChanges):
     """The writing half of the scheduler."""
+
+    def __init__(self, *, log: Log, reads: Reads, sources: Sources) -> None:
+        super().__init__(log=log, reads=reads, sources=sources)
+        self._cancelling = Cancelling(propose=self.propose, reads=reads, clock=sources.clock)
 
     async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated:
         """The same key and body answer the first job, however late the repeat."""
