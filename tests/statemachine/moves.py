@@ -7,131 +7,20 @@ twice), because refusals are half of the machine.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from hypothesis import strategies as st
 
 from statemachine import commands as c
 from statemachine.keys import bucket_of
-from statemachine.records import AttemptOutcome, Calendar, HttpTarget, Job, NoopTarget, Run, RunState, Team
+from statemachine.records import AttemptOutcome, Run, RunState, Team
+from tests.statemachine.drawn_numbers import HOUR, JOBS, NODES, SECOND, TEAMS, Numbers
 from tests.statemachine.model import Model
 from tests.statemachine.model_state import HELD
-
-JOBS = tuple("ABCDEFGH")
-TEAMS = ("t", "u")
-NODES = ("n1", "n2", "n3")
-SECOND = 1000
-HOUR = 3600 * SECOND
-
-
-class Numbers:
-    """A supply of small numbers that decide what is done."""
-
-    def __init__(self, values: list[int]) -> None:
-        self._values = iter(values)
-
-    def below(self, limit: int) -> int:
-        return next(self._values, 0) % limit
-
-    def pick(self, choices: Any) -> Any:
-        choices = list(choices)
-        return choices[self.below(len(choices))]
-
-    def rarely(self) -> bool:
-        return self.below(8) == 7
+from tests.statemachine.moves_jobs import delete_calendar, delete_job, pause_job, put_calendar, put_job, resume_job
 
 
 def command(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     return numbers.pick(MOVES)(model, numbers, now_ms)
-
-
-def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
-    job_id = numbers.pick(JOBS)
-    version = model.jobs[job_id].version if job_id in model.jobs else 0
-    expected = version if numbers.below(4) else numbers.below(3)
-    first_due_ms = (now_ms // SECOND + 1 + numbers.below(3)) * SECOND
-    if job_id in model.due and numbers.rarely():
-        first_due_ms = model.due[job_id]
-    job = Job(
-        job_id=job_id,
-        name=numbers.pick((job_id, job_id, "a", "b")),
-        team=TEAMS[JOBS.index(job_id) % 2],
-        target=numbers.pick((NoopTarget(), NoopTarget(), HttpTarget(url="http://a/"))),
-        run_on=numbers.pick(({}, {}, {}, {"zone": "eu"}, {"zone": "eu", "disk": "ssd"})),
-        priority=numbers.pick((5, 9)),
-        max_retries=numbers.below(3),
-        overlap_policy=numbers.pick(("allow", "allow", "skip")),
-        max_runs=numbers.pick((None, None, 1, 3)),
-        exclude_calendars=numbers.pick(((), (), ("x",), ("y", "x"))) if numbers.rarely() else (),
-        version=expected + 1,
-        created_ms=now_ms,
-        updated_ms=now_ms,
-        first_due_ms=None if numbers.rarely() else first_due_ms,
-    )
-    return c.PutJob(
-        now_ms=now_ms,
-        job=job,
-        expected_version=expected,
-        skip=_passed_over(model, numbers, job_id, now_ms),
-        **_key(numbers),
-    )
-
-
-def _key(numbers: Numbers) -> dict[str, Any]:
-    return {
-        "idempotency_key": numbers.pick((None, None, "k", "l")),
-        "body_digest": numbers.pick((b"one", b"two")),
-    }
-
-
-def _passed_over(model: Model, numbers: Numbers, job_id: str, now_ms: int) -> c.FireSkip | None:
-    """The ticks of every second, from the first that has no record, that are past."""
-    job = model.jobs.get(job_id)
-    if job is None or numbers.rarely():
-        return None
-    from_ms = model.due.get(job_id) if job.paused_ms is None else job.first_due_ms
-    until_ms = job.paused_ms or now_ms
-    if from_ms is None or from_ms >= until_ms:
-        return None
-    count = 1 + (until_ms - from_ms) // SECOND
-    return c.FireSkip(from_ms=from_ms, until_ms=from_ms + (count - 1) * SECOND, count=count, reason="superseded")
-
-
-def pause_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
-    return c.PauseJob(
-        now_ms=now_ms,
-        job_id=numbers.pick(JOBS),
-        reason=numbers.pick((None, "why")),
-        expected_version=numbers.pick((None, None, 1)),
-        **_key(numbers),
-    )
-
-
-def resume_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
-    """From now on, or from when it was paused; now and then with a hole between."""
-    paused = sorted(job_id for job_id, job in model.jobs.items() if job.paused_ms is not None)
-    job_id = numbers.pick(paused or JOBS)
-    job = model.jobs.get(job_id)
-    first_ms = None if job is None or numbers.rarely() else job.first_due_ms
-    first_due_ms: int | None = (now_ms // SECOND + 1) * SECOND
-    skip = None
-    if first_ms is not None and first_ms < now_ms:
-        count = 1 + (now_ms - first_ms) // SECOND
-        skip = c.FireSkip(from_ms=first_ms, until_ms=first_ms + (count - 1) * SECOND, count=count, reason="paused")
-        if numbers.below(2):
-            skip, first_due_ms = None, first_ms - SECOND * numbers.below(2)
-    return c.ResumeJob(
-        now_ms=now_ms,
-        job_id=job_id,
-        expected_version=(1 if job is None else job.version) + (1 if numbers.rarely() else 0),
-        first_due_ms=None if numbers.rarely() else first_due_ms,
-        skip=skip,
-        **_key(numbers),
-    )
-
-
-def delete_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
-    return c.DeleteJob(now_ms=now_ms, job_id=numbers.pick(JOBS), expected_version=numbers.pick((None, None, 1)))
 
 
 def put_team(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
@@ -185,15 +74,6 @@ def _item(model: Model, numbers: Numbers) -> c.FireItem:
         skips=tuple(skips),
         next_ms=None if numbers.rarely() else next_ms,
     )
-
-
-def put_calendar(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
-    calendar = Calendar(name=numbers.pick("xy"), spans=numbers.pick(((), ((1, 2), (4, 4)))))
-    return c.PutCalendar(now_ms=now_ms, calendar=calendar, expected_version=numbers.pick((None, 0, 1)))
-
-
-def delete_calendar(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
-    return c.DeleteCalendar(now_ms=now_ms, name=numbers.pick("xy"), expected_version=numbers.pick((None, None, 1)))
 
 
 def run_now(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
