@@ -16,7 +16,7 @@ REASONS = frozenset(reason.value for reason in SkipReason)
 
 
 def no_two_at_once(history: History) -> Iterator[Violation]:
-    """I7: of a job that skips overlaps, no run is handed out between another's first claim and its last: a run that
+    """I7: of a job whose runs may not overlap, none is handed out between another's first claim and its last: one that
     waits for its next attempt is under way too."""
     exclusive = exclusive_jobs(history)
     spans: dict[str, tuple[str, int, int]] = {}
@@ -40,12 +40,12 @@ def no_two_at_once(history: History) -> Iterator[Violation]:
 
 
 def exclusive_jobs(history: History) -> set[str]:
-    """Ids of the jobs that never had another overlap policy than to skip."""
+    """Ids of the jobs that never allowed overlaps."""
     return {
         job.job_id
         for state in history.states
         for job in state.jobs.values()
-        if job.overlap_policy == "skip" and job.version == 1
+        if job.overlap_policy != "allow" and job.version == 1
     }
 
 

@@ -23,10 +23,11 @@ def nothing_broke(history: History) -> Iterator[Violation]:
 
 
 def nothing_rests(history: History) -> Iterator[Violation]:
-    """I4: no run rests in a state that is not final."""
+    """I4: no run rests in a state that is not final. What is held back by another run of its job rests with that."""
     for state in history.states:
+        active = {run.job_id for run in state.runs.values() if run.exclusive and run.state not in FINAL_STATES}
         for run in state.runs.values():
-            if run.state in FINAL_STATES:
+            if run.state in FINAL_STATES or (run.parked and run.job_id in active):
                 continue
             since_ms = max(run.release_ms, history.wall_ms(history.healed_s))
             rests_s = (history.wall_ms(history.end_s) - since_ms) / 1000
@@ -39,7 +40,8 @@ def used_up_before_dead(history: History) -> Iterator[Violation]:
     """I4: a run is dead only when its attempts are used up."""
     for state in history.states:
         for run in state.runs.values():
-            if run.state is RunState.DEAD and len(run.attempts) < run.attempts_max:
+            is_cut = run.reason == "run_timeout"
+            if run.state is RunState.DEAD and len(run.attempts) < run.attempts_max and not is_cut:
                 what = (
                     f"{state.node}: run {run.run_id} is dead after {len(run.attempts)} of {run.attempts_max} attempts"
                 )

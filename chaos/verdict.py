@@ -110,7 +110,7 @@ CHECKS: tuple[Check, ...] = (
     Check(promise="I4", checker=attempts_are_numbered, looked_at=_runs(), noun="runs and skips of all nodes"),
     Check(promise="I5", checker=nothing_acknowledged_lost, looked_at=_operations(*WRITES), noun="acknowledged writes"),
     Check(promise="I6", checker=replicas_agree, looked_at=lambda history: len(history.states), noun="final states"),
-    Check(promise="I7", checker=no_two_at_once, looked_at=_exclusive_runs, noun="runs of jobs that skip overlaps"),
+    Check(promise="I7", checker=no_two_at_once, looked_at=_exclusive_runs, noun="runs of jobs that allow no overlap"),
     Check(promise="I7", checker=skips_say_why, looked_at=_runs(RunState.SKIPPED), noun="skips"),
     Check(promise="I7", checker=held_within_room, looked_at=_truths(Claimed), noun="claims"),
     Check(promise="I8", checker=deleted_starts_nothing, looked_at=_operations("delete"), noun="deletes"),

@@ -170,7 +170,7 @@ class Client:
             max_retries=self._dice.choice([0, 2]),
             backoff_base_s=1.0,
             priority=self._dice.choice([2, 5, 9]),
-            overlap_policy=self._dice.choice(["allow", "allow", "skip"]),
+            overlap_policy=self._dice.choice(["allow", "allow", "skip", "queue_one", "queue_all", "replace"]),
             jitter_s=self._dice.choice([0.0, 0.0, 0.7]),
             misfire_policy=self._dice.choice(["skip", "run_once"]),
             misfire_grace_s=self._dice.choice([2.0, 60.0]),

@@ -140,9 +140,17 @@ class Client:
         sent = {**(headers or {}), **_if_match(version)}
         return await self._json(method, _job_path(job_id) + verb, headers=sent, body=body)
 
-    async def run_job(self, job_id: str, *, args: Any = msgspec.UNSET, idempotency_key: str | None = None) -> Json:
-        """Run a job now; answers the run. `args` takes the place of the job's."""
+    async def run_job(
+        self,
+        job_id: str,
+        *,
+        args: Any = msgspec.UNSET,
+        overlap_policy: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Json:
+        """Run a job now; answers the run. `args` and `overlap_policy` take the place of the job's."""
         body = {} if args is msgspec.UNSET else {"args": args}
+        body |= {} if overlap_policy is None else {"overlap_policy": overlap_policy}
         headers = {"Idempotency-Key": idempotency_key or _new_key()}
         return await self._json("POST", f"/v1/jobs/{quote(job_id, safe='')}:run", headers=headers, body=body)
 

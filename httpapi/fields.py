@@ -39,8 +39,7 @@ OTHER_NAMES = {
 """What people call these fields elsewhere, where the spelling alone would not lead there."""
 
 NOT_YET: Mapping[str, frozenset[str]] = {
-    "": frozenset({"start_deadline_s", "notify", "after_completion"}),
-    "overlap_policy": frozenset({"queue_one", "queue_all", "replace"}),
+    "": frozenset({"notify", "after_completion"}),
     "misfire_policy": frozenset({"catch_up"}),
     "target": frozenset({"signing_secret"}),
 }

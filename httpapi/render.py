@@ -79,6 +79,9 @@ def job_definition(record: Job) -> Json:
         "backoff_jitter": record.backoff_jitter,
         "priority": record.priority,
         "overlap_policy": record.overlap_policy,
+        "max_concurrent": record.max_concurrent,
+        "start_deadline_s": record.start_deadline_s,
+        "run_timeout_s": record.run_timeout_s,
         "misfire_policy": record.misfire_policy,
         "misfire_grace_s": record.misfire_grace_s,
         "misfire_window_s": record.misfire_window_s,
@@ -122,9 +125,10 @@ def _schedule(record: Job) -> str | list[str] | None:
 
 
 def run(record: Run) -> Json:
-    """A run. What follows `log_url` is there only when it says something: `retry_at` of a run
-    that waits for its next attempt, `stop` of one that is being ended and why, `until_at` and `count` of a range of
-    skipped ticks."""
+    """A run. What follows `log_url` is there only when it says something: `retry_at` of a run that waits for its next
+    attempt, `parked` of one that others of its job hold back, `catch_up` of one that makes a missed tick good,
+    `overlap_policy` of one that has its own, `stop` of one that is being ended and why, `until_at` and `count` of a
+    range of skipped ticks."""
     body: Json = {
         "run_id": record.run_id,
         "job_id": record.job_id,
@@ -145,6 +149,12 @@ def run(record: Run) -> Json:
     }
     if record.retry_at_ms is not None:
         body["retry_at"] = instant(record.retry_at_ms)
+    if record.parked:
+        body["parked"] = True
+    if record.catch_up:
+        body["catch_up"] = True
+    if record.overlap_policy is not None:
+        body["overlap_policy"] = record.overlap_policy
     if record.stop is not None:
         body["stop"] = record.stop
     if record.until_ms is not None:

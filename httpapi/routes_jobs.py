@@ -17,14 +17,14 @@ from httpapi.parsing import (
     read_json_or_empty,
 )
 from httpapi.query import Query
-from node.interface import NAME_LENGTH_MAX, TEAM_LENGTH_MAX, FieldError, Invalid, JobDraft, Scheduler
+from node.interface import NAME_LENGTH_MAX, TEAM_LENGTH_MAX, JobDraft, OverlapPolicy, Scheduler
 
 
 class RunNowBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of POST /v1/jobs/{id}:run, which may be left out. `args` takes the place of the job's."""
+    """The body of POST /v1/jobs/{id}:run, which may be left out. What is there takes the place of the job's."""
 
     args: Any = None
-    overlap_policy: str | None = None
+    overlap_policy: OverlapPolicy | None = None
 
 
 class JobRoutes:
@@ -71,8 +71,7 @@ class JobRoutes:
         Query(request, ()).done()
         job_id = identifier(request, "job_id", "job")
         body = await read_json_or_empty(request, RunNowBody)
-        if body.overlap_policy is not None:
-            message = "cannot be chosen for one run yet; leave it out"
-            raise Invalid(errors=[FieldError(path="overlap_policy", message=message)])
-        run = await self._scheduler.run_now(job_id, args=body.args, idempotency_key=idempotency_key(request))
+        run = await self._scheduler.run_now(
+            job_id, args=body.args, overlap_policy=body.overlap_policy, idempotency_key=idempotency_key(request)
+        )
         return json_response(render.run(run), status=201, headers={"Location": f"/v1/runs/{run.run_id}"})

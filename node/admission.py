@@ -32,11 +32,12 @@ from node.schedule import (
 )
 from node.schedule_hash import JITTER_S_MAX
 from node.text_rules import identifier_fault, label_fault, name_fault
-from statemachine.limits import TIME_MS_MAX
+from statemachine.limits import JOB_CONCURRENT_MAX, TIME_MS_MAX
 from statemachine.records import Job, MisfirePolicy
 
 PRIORITIES = {"low": 2, "normal": 5, "high": 8}
 TIMEOUT_S_MIN, TIMEOUT_S_MAX = 0.001, 24 * 3600.0
+DEADLINE_S_MAX = 30 * 24 * 3600.0
 RETRIES_MAX = 100
 BACKOFF_S_MAX = 7 * 24 * 3600.0
 MULTIPLIER_MAX = 100.0
@@ -105,6 +106,9 @@ def admit(
         backoff_jitter=float(draft.backoff_jitter),
         priority=PRIORITIES[draft.priority] if isinstance(draft.priority, str) else draft.priority,
         overlap_policy=draft.overlap_policy,
+        max_concurrent=draft.max_concurrent,
+        start_deadline_s=_float_or_none(draft.start_deadline_s),
+        run_timeout_s=_float_or_none(draft.run_timeout_s),
         misfire_policy=misfire_policy,
         misfire_grace_s=float(draft.misfire_grace_s),
         misfire_window_s=None if draft.misfire_window_s is None else float(draft.misfire_window_s),
@@ -142,6 +146,10 @@ def spec_of(job: Job) -> ScheduleSpec:
         starts_at_ms=job.starts_at_ms,
         ends_at_ms=job.ends_at_ms,
     )
+
+
+def _float_or_none(value: float | None) -> float | None:
+    return None if value is None else float(value)
 
 
 def parse_args(args: Any) -> bytes:
@@ -190,6 +198,13 @@ def _number_faults(draft: JobDraft) -> list[FieldError]:
         for path, value, least, most in ranges
         if value is not None and not least <= value <= most  # NaN is within no range
     ]
+    for path, value in (("start_deadline_s", draft.start_deadline_s), ("run_timeout_s", draft.run_timeout_s)):
+        if value is not None and not TIMEOUT_S_MIN <= value <= DEADLINE_S_MAX:
+            message = f"must be from {TIMEOUT_S_MIN:g} to {DEADLINE_S_MAX:g}; leave it out for no limit"
+            faults.append(FieldError(path=path, message=message))
+    if draft.max_concurrent is not None and not 1 <= draft.max_concurrent <= JOB_CONCURRENT_MAX:
+        message = f"must be from 1 to {JOB_CONCURRENT_MAX}; leave it out for no limit"
+        faults.append(FieldError(path="max_concurrent", message=message))
     if not isinstance(draft.priority, str) and not 0 <= draft.priority <= 9:
         faults.append(FieldError(path="priority", message="must be 0 to 9 (9 first), or low, normal or high"))
     return faults

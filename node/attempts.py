@@ -158,7 +158,7 @@ class Attempts:
         executor = self._instant_executors[work.definition.kind]
         started_ms = self._clock.wall_ms()
         self._sink.started(work, started_ms)
-        outcome = executor.run_instantly(work.assignment())
+        outcome = executor.run_instantly(work.assignment(started_ms))
         self._sink.ended(work, outcome, started_ms, self._clock.wall_ms())
 
     def _start(self, work: Work) -> None:
@@ -187,7 +187,7 @@ class Attempts:
         if executor is None:
             return Outcome(kind=OutcomeKind.FAILED, detail=describe_missing(work.definition.kind))
         try:
-            return await executor.run(work.assignment(), output)
+            return await executor.run(work.assignment(self._clock.wall_ms()), output)
         except Exception:
             logger.exception("run %s: the executor broke its promise not to raise", work.claim.run_id)
             return Outcome(kind=OutcomeKind.FAILED, detail="internal error of the executor; see the node's log")

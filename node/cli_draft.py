@@ -23,12 +23,21 @@ _OPTIONS = (
     click.option("--timeout", type=float, help="Seconds until an attempt is killed and has failed. [default: 60]"),
     click.option("--max-retries", type=int, help="Attempts after a failed first one. [default: 3]"),
     click.option("--priority", help="0 to 9 (9 first), or low, normal, high. [default: 5]"),
-    click.option("--overlap-policy", help="When the run before is not over: allow or skip. [default: allow]"),
+    click.option(
+        "--overlap-policy",
+        help="When the run before is not over: allow, skip, queue_one, queue_all or replace. [default: allow]",
+    ),
+    click.option("--max-concurrent", type=int, help="Runs that may be active at once. [default: see --overlap-policy]"),
+    click.option("--start-deadline", type=float, help="Seconds in which a run must begin. [default: any]"),
+    click.option("--run-timeout", type=float, help="Seconds for a run with all its retries. [default: any]"),
     click.option("--misfire-policy", help="For ticks missed in an outage: skip or run_once."),
     click.option("--misfire-window", type=float, help="Seconds; missed ticks that are older never run."),
     click.option("--max-runs", type=int, help="How many ticks become runs, then no more. [default: no limit]"),
 )
-_SAME_NAME = ("name", "team", "run_at", "tz", "max_retries", "overlap_policy", "misfire_policy", "max_runs")
+_SAME_NAME = (
+    *("name", "team", "run_at", "tz", "max_retries"),
+    *("overlap_policy", "max_concurrent", "misfire_policy", "max_runs"),
+)
 
 
 def draft_options(command: Command) -> Command:
@@ -70,8 +79,9 @@ def _from_options(given: dict[str, Any]) -> dict[str, Any]:
         draft["args"] = parse_json("--args", given["args"])
     if "timeout" in given:
         draft["timeout_s"] = given["timeout"]
-    if "misfire_window" in given:
-        draft["misfire_window_s"] = given["misfire_window"]
+    for name in ("misfire_window", "start_deadline", "run_timeout"):
+        if name in given:
+            draft[f"{name}_s"] = given[name]
     if "priority" in given:
         draft["priority"] = int(given["priority"]) if given["priority"].isdecimal() else given["priority"]
     return draft

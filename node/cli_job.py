@@ -100,20 +100,30 @@ def show_job(server: str, output: str | None, team: str | None, job: str) -> Non
 @job.command("run")
 @click.argument("job", metavar="NAME|ID")
 @click.option("--args", help="JSON that takes the place of the job's args.")
+@click.option("--overlap-policy", help="Takes the place of the job's for this run.")
 @click.option("--idempotency-key", help="Repeating the command with the same key makes no second run.")
 @team_option
 @server_option
 @output_option
 def run_job(
-    server: str, output: str | None, team: str | None, job: str, args: str | None, idempotency_key: str | None
+    server: str,
+    output: str | None,
+    team: str | None,
+    job: str,
+    args: str | None,
+    overlap_policy: str | None,
+    idempotency_key: str | None,
 ) -> None:
     """Run a job now, besides its schedule.
 
     \b
-    Example:
+    Examples:
       horae job run nightly-report --args '{"kind": "full"}'
+      horae job run nightly-report --overlap-policy allow
     """
     replacement = {} if args is None else {"args": parse_json("--args", args)}
+    if overlap_policy is not None:
+        replacement["overlap_policy"] = overlap_policy
 
     async def work(client: Client) -> Json:
         found = await find_job(client, job, team)

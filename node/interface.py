@@ -22,6 +22,7 @@ from node.errors import Overloaded as Overloaded
 from node.errors import PreconditionFailed as PreconditionFailed
 from node.errors import TooLarge as TooLarge
 from node.errors import Unavailable as Unavailable
+from node.job_draft import JobDraft as JobDraft
 from statemachine.history_records import JobStats
 from statemachine.records import (
     FINAL_STATES,
@@ -31,7 +32,6 @@ from statemachine.records import (
     ContainerTarget,
     HttpTarget,
     Job,
-    MisfirePolicy,
     NoopTarget,
     OverlapPolicy,
     Run,
@@ -61,6 +61,7 @@ __all__ = [
     "NoopTarget",
     "NotFound",
     "OutcomeUnknown",
+    "OverlapPolicy",
     "Overloaded",
     "PreconditionFailed",
     "Run",
@@ -89,41 +90,6 @@ PREVIEW_TICKS_MAX = 100
 
 
 # --- values in and out ----------------------------------------------------------------------------------------------
-
-
-class JobDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of POST /v1/jobs. Exactly one of `schedule` and `run_at`. Absent fields have the defaults shown."""
-
-    name: str
-    team: str = "default"
-    schedule: str | list[str] | None = None
-    run_at: str | None = None
-    tz: str | None = None
-    """An IANA zone. May be absent only where no wall clock is meant: `@every`, and a run_at with an offset."""
-    target: Target
-    args: Any = None
-    timeout_s: float = 60.0
-    max_retries: int = 3
-    backoff_base_s: float = 10.0
-    backoff_multiplier: float = 2.0
-    backoff_max_s: float = 3600.0
-    backoff_jitter: float = 0.1
-    priority: int | Literal["low", "normal", "high"] = 5
-    overlap_policy: OverlapPolicy = "allow"
-    misfire_policy: MisfirePolicy | None = None
-    """Absent: skip for recurring jobs, run_once for one-offs."""
-    misfire_grace_s: float = 60.0
-    misfire_window_s: float | None = None
-    """Missed ticks that are older never run; null: however old they are."""
-    max_runs: int | None = None
-    """How many ticks may become runs, counted from when this is set; null: no limit."""
-    jitter_s: float = 0.0
-    dst_gap: Literal["after", "skip"] = "after"
-    dst_fold: Literal["default", "first", "both", "last"] = "default"
-    starts_at: str | None = None
-    ends_at: str | None = None
-    labels: dict[str, str] = {}
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -305,7 +271,16 @@ class Scheduler(Protocol):
         """Go on: from `now` (what was due meanwhile is one skip) or from `paused_at` (the misfire policy judges it)."""
         ...
 
-    async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run: ...
+    async def run_now(
+        self,
+        job_id: str,
+        *,
+        args: Any = None,
+        overlap_policy: OverlapPolicy | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run:
+        """A manual run, due now; `args` and `overlap_policy` take the place of the job's for it."""
+        ...
 
     async def runs_of_job(
         self,

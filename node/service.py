@@ -23,6 +23,7 @@ from node.interface import (
     LogElsewhere,
     NodeView,
     NotFound,
+    OverlapPolicy,
     Preview,
     Read,
     ResumeFrom,
@@ -121,8 +122,17 @@ class Service(Reads):
             job_id, since=since, expected_version=expected_version, idempotency_key=idempotency_key
         )
 
-    async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
-        return await self._writes.run_now(job_id, args=args, idempotency_key=idempotency_key)
+    async def run_now(
+        self,
+        job_id: str,
+        *,
+        args: Any = None,
+        overlap_policy: OverlapPolicy | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run:
+        return await self._writes.run_now(
+            job_id, args=args, overlap_policy=overlap_policy, idempotency_key=idempotency_key
+        )
 
     async def cancel_run(self, run_id: str, *, reason: str | None = None) -> RunCancelled:
         return await self._writes.cancel_run(run_id, reason=reason)

@@ -49,6 +49,9 @@ class SnapshotView:
         for at_ms, bucket, run_id, entry in self.snapshot.timers_until(until_ms):
             yield TimerDue(at_ms, bucket, run_id, entry.token)
 
+    def deadlines_until(self, until_ms: int) -> Iterator[tuple[int, int, str]]:
+        return self.snapshot.deadlines_until(until_ms)
+
     def due_counts(self, from_ms: int, until_ms: int, *, window_ms: int, instants_max: int) -> dict[int, int]:
         """Counts a few buckets of each instant and jumps over the others: a burst of 100,000 costs 1,600 reads."""
         counts: dict[int, int] = {}

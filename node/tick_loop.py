@@ -9,13 +9,14 @@ from typing import Any
 
 from node.clock import Clock
 from node.config import NodeConfig
+from node.deadline_watch import DeadlineWatch
 from node.ticker import Appeared, Fired, Moved, Released, Ticker, TickerEvent, TickerStep
 from node.views import StateSource, StateView
 from node.wakeup import Wakeup
 from raftlog.errors import LogError
 from raftlog.interface import Lane, Log
 from statemachine.codec import decode_reply, encode_command
-from statemachine.commands import Fire, FireReply, Release
+from statemachine.commands import Deadline, Fire, FireReply, Release
 
 OWNED_AGAIN_AFTER_S = 5.0
 """How often the buckets of this node are read again, in case the event of their move was lost."""
@@ -42,6 +43,7 @@ class TickLoop:
         self._clock = clock
         self._ticker = ticker
         self._session = session
+        self._deadlines = DeadlineWatch()
         self._events: list[TickerEvent] = []
         self._wakeup = Wakeup()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -71,7 +73,10 @@ class TickLoop:
         with self._source.view() as view:
             self._read_owned(view)
             step = self._ticker.step(self._clock.wall_ms(), view, self._owned, events)
+            deadlines = self._deadlines.step(self.last_step_s, self._clock.wall_ms(), view, self._owned)
         self._propose(step)
+        for deadline in deadlines:
+            self._spawn(self._end(deadline))
         return self._sleep_s(step)
 
     def _read_owned(self, view: StateView) -> None:
@@ -121,6 +126,13 @@ class TickLoop:
             logger.warning("the release of run %s: %s", release.run_id, error)
         self._tell(Released(run_id=release.run_id, token=release.token, answered=answered))
 
-    async def _propose_command(self, command: Fire | Release) -> bytes:
+    async def _end(self, deadline: Deadline) -> None:
+        try:
+            await self._propose_command(deadline)
+        except LogError as error:
+            logger.warning("the deadline of run %s: %s", deadline.run_id, error)
+        self._deadlines.answered(self._clock.monotonic(), deadline)
+
+    async def _propose_command(self, command: Fire | Release | Deadline) -> bytes:
         data, timeout_s = encode_command(command), self._config.propose_timeout_s
         return await self._log.propose(data, lane=Lane.WORK, timeout_s=timeout_s)

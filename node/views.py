@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from node.deadline_watch import DeadlinesView
 from node.duties import DutiesView
 from node.ticker import TickerView
 from statemachine.records import Job, Run, Session
@@ -38,7 +39,7 @@ class DefinitionView(Protocol):
     def run(self, run_id: str) -> Run | None: ...
 
 
-class StateView(TickerView, DutiesView, ClaimsView, DefinitionView, Protocol):
+class StateView(TickerView, DeadlinesView, DutiesView, ClaimsView, DefinitionView, Protocol):
     """A snapshot of the state: everything in it is of one applied index."""
 
     def session(self, node: str) -> Session | None:

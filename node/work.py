@@ -17,6 +17,8 @@ from statemachine.commands import RunClaimed
 from statemachine.keys import run_id_of
 from statemachine.records import Job
 
+TIMEOUT_S_MIN = 0.001
+"""Of an attempt whose run should be over: it times out at once."""
 DEFINITIONS_KEPT_MAX = 50_000
 INSTANTS_KEPT_MAX = 1_024
 """Runs of a burst share their due time, and its text."""
@@ -47,8 +49,10 @@ class Work:
     def key(self) -> ClaimKey:
         return ClaimKey(self.claim.run_id, self.claim.token)
 
-    def assignment(self) -> Assignment:
-        job = self.definition.job
+    def assignment(self, now_ms: int) -> Assignment:
+        """What the executor gets. The attempt has its own timeout, or what is left of the run's if that is less."""
+        job, end_by_ms = self.definition.job, self.claim.end_by_ms
+        left_s = job.timeout_s if end_by_ms is None else max((end_by_ms - now_ms) / 1000, TIMEOUT_S_MIN)
         return Assignment(
             run_id=self.claim.run_id,
             job_id=self.claim.job_id,
@@ -57,7 +61,7 @@ class Work:
             due_at=rfc3339(self.claim.due_ms),
             target=self.definition.target,
             args=self.args,
-            timeout_s=job.timeout_s,
+            timeout_s=min(job.timeout_s, left_s),
         )
 
 

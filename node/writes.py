@@ -10,7 +10,7 @@ import msgspec
 from node.admission import admit, parse_args
 from node.afterwards import seen_afterwards
 from node.cancelling import Cancelling
-from node.interface import Conflict, FieldError, Invalid, JobCreated, JobDraft, NotFound, RunCancelled
+from node.interface import Conflict, FieldError, Invalid, JobCreated, JobDraft, NotFound, OverlapPolicy, RunCancelled
 from node.job_changes import JobChanges
 from node.proposing import Sources, expect_ok, other_body
 from node.reads import Reads
@@ -64,7 +64,14 @@ class Writes(JobChanges):
         version = 1 if job is None else job.version
         return JobCreated(job_id=entry.job_id, version=version, next_run_ms=next_run_ms, created=False)
 
-    async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
+    async def run_now(
+        self,
+        job_id: str,
+        *,
+        args: Any = None,
+        overlap_policy: OverlapPolicy | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run:
         """A manual run. The same key answers the same run."""
         own_args = None if args is None else parse_args(args)
         command = RunNow(
@@ -72,8 +79,9 @@ class Writes(JobChanges):
             job_id=job_id,
             nonce=self._sources.make_id(),
             args=own_args,
+            overlap_policy=overlap_policy,
             idempotency_key=idempotency_key,
-            body_digest=blake2b(b"run" + job_id.encode() + b"\0" + (own_args or b""), digest_size=16).digest(),
+            body_digest=_digest_of_run(job_id, own_args, overlap_policy),
         )
         reply = await self.propose(command)
         if reply.code == "unknown_job":
@@ -94,6 +102,11 @@ def digest_of(draft: JobDraft) -> bytes:
     """A fingerprint of what a create asks for; the same for the same fields in any order and spelling of JSON."""
     body = msgspec.structs.replace(draft, idempotency_key=None)
     return blake2b(msgspec.json.encode(body, order="deterministic"), digest_size=16).digest()
+
+
+def _digest_of_run(job_id: str, args: bytes | None, overlap_policy: OverlapPolicy | None) -> bytes:
+    text = b"\0".join((b"run" + job_id.encode(), args or b"", (overlap_policy or "").encode()))
+    return blake2b(text, digest_size=16).digest()
 
 
 def _created(draft: JobDraft, reply: AnyReply) -> JobCreated:

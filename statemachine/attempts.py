@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from statemachine.commands import Complete, Detach, Finish, PlainReply, Reply, Start, Withdraw
+from statemachine.deadlines import is_out_of_time
 from statemachine.lifecycle import UNCLAIMED, allows, change, reason_word, skip
 from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX, TIME_MS_MAX
 from statemachine.records import Attempt, AttemptOutcome, Run, RunState, SkipReason
 from statemachine.skips import SKIP_REASONS
-from statemachine.stopping import end_stopped
+from statemachine.stopping import RUN_TIMEOUT, end_stopped
 from statemachine.supersede import supersede
 from statemachine.ticks import tell_owner
 from statemachine.transitions import Move
@@ -59,6 +60,8 @@ def end_attempt(work: Work, run: Run, attempt: Attempt, *, retry_at_ms: int, **f
         change(work, run, Move.SUCCEED, **fields)
     elif attempt.outcome is AttemptOutcome.CANCELLED:
         change(work, run, Move.CANCEL, reason=attempt.outcome.value, **fields)
+    elif run.attempt < run.attempts_max and is_out_of_time(run, retry_at_ms):
+        change(work, run, Move.EXHAUST, reason=RUN_TIMEOUT, **fields)
     elif run.attempt < run.attempts_max:
         work.count("attempts_retried")
         change(work, run, Move.RETRY, retry_at_ms=retry_at_ms, **fields)
@@ -77,7 +80,7 @@ def withdraw(work: Work, command: Withdraw) -> Reply:
     if run.stop is not None:
         end_stopped(work, run, finished_ms=work.now_ms)
     elif command.reason is None:
-        change(work, run, Move.WITHDRAW, **UNCLAIMED)
+        change(work, run, Move.WITHDRAW, **_given_back(run))
     elif command.reason == SkipReason.SUPERSEDED:
         supersede(work, run)
     else:
@@ -93,7 +96,7 @@ def lose(work: Work, run: Run) -> None:
         attempts = run.attempts if is_ahead else _attempts_with(run, _lost_attempt(work, run))
         end_stopped(work, run, attempts=attempts, finished_ms=work.now_ms)
     elif is_ahead:
-        change(work, run, Move.LOSE, **UNCLAIMED)
+        change(work, run, Move.LOSE, **_given_back(run))
     elif run.attempt < run.attempts_max:
         work.count("attempts_retried")
         fields = UNCLAIMED | {"attempt": run.attempt + 1, "attempts": _attempts_with(run, _lost_attempt(work, run))}
@@ -101,6 +104,11 @@ def lose(work: Work, run: Run) -> None:
     else:
         attempts = _attempts_with(run, _lost_attempt(work, run))
         change(work, run, Move.EXHAUST, reason="lost", attempts=attempts, finished_ms=work.now_ms)
+
+
+def _given_back(run: Run) -> dict[str, Any]:
+    """The fields of a run whose claim came to nothing: if it has not begun, its time has not, either."""
+    return UNCLAIMED if run.attempts else UNCLAIMED | {"end_by_ms": None}
 
 
 def held_run(work: Work, command: Start | Finish | Withdraw | Detach, move: Move) -> Run | Reply:

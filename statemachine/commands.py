@@ -17,7 +17,6 @@ from statemachine.calendar_commands import PutCalendar as PutCalendar
 from statemachine.command_types import (
     Address,
     Count,
-    JobId,
     NodeId,
     Reason,
     RunId,
@@ -36,15 +35,16 @@ from statemachine.definition_commands import PauseJob as PauseJob
 from statemachine.definition_commands import PutJob as PutJob
 from statemachine.definition_commands import ResumeJob as ResumeJob
 from statemachine.limits import (
-    ARGS_BYTES_MAX,
-    DIGEST_BYTES_MAX,
-    IDEMPOTENCY_KEY_LENGTH_MAX,
     INT_MAX,
     KIND_SLOTS_MAX,
     MOVES_MAX,
     TAGS_MAX,
 )
 from statemachine.records import AttemptOutcome
+from statemachine.run_commands import CancelRun as CancelRun
+from statemachine.run_commands import Deadline as Deadline
+from statemachine.run_commands import Release as Release
+from statemachine.run_commands import RunNow as RunNow
 from statemachine.team_commands import DeleteTeam as DeleteTeam
 from statemachine.team_commands import PutTeam as PutTeam
 
@@ -55,22 +55,11 @@ REAP_SLICE_MAX = 1000
 """Claims that one ExpireSession gives back; the reply says whether more remain."""
 
 
-class RunNow(Command, frozen=True, kw_only=True, tag="run_now"):
-    """Make a manual run, due now. Repeating (job, now_ms, nonce) answers the same run. `nonce` is made of letters,
-    digits, '_' and '-'. Overlap is judged at once: the run may be made as skipped(overlap). An idempotency key
-    (scoped to the job's team) with the same body digest answers the first run again (`existing`); with another digest
-    it is refused (`idempotency_conflict`)."""
-
-    job_id: JobId
-    nonce: str
-    args: Annotated[bytes, Meta(max_length=ARGS_BYTES_MAX)] | None = None
-    idempotency_key: Annotated[str, Meta(min_length=1, max_length=IDEMPOTENCY_KEY_LENGTH_MAX)] | None = None
-    body_digest: Annotated[bytes, Meta(max_length=DIGEST_BYTES_MAX)] = b""
-
-
 class FireRun(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
     due_ms: int
     release_ms: int
+    catch_up: bool = False
+    """A missed tick that is to be made good in order (overlap.py)."""
 
 
 class FireItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
@@ -93,14 +82,6 @@ class Fire(Command, frozen=True, kw_only=True, tag="fire"):
 
     node: str
     items: Annotated[tuple[FireItem, ...], Meta(max_length=FIRE_ITEMS_MAX)]
-
-
-class Release(Command, frozen=True, kw_only=True, tag="release"):
-    """A scheduled run's time has come (overlap is judged now), or a retry fell due. Refused unless `token` is the
-    run's; `clock_off` if its time is too far ahead of the cluster's clock."""
-
-    run_id: RunId
-    token: Count
 
 
 class Start(Command, frozen=True, kw_only=True, tag="start"):
@@ -132,14 +113,6 @@ class Withdraw(Command, frozen=True, kw_only=True, tag="withdraw"):
 
     run_id: RunId
     token: Count
-    reason: Reason | None = None
-
-
-class CancelRun(Command, frozen=True, kw_only=True, tag="cancel_run"):
-    """End a run for good, in whatever state it is: at once if nobody holds it; else its holder is told, and whatever
-    it reports ends the run `cancelled`. Refused (`illegal_state`) if it has ended otherwise."""
-
-    run_id: RunId
     reason: Reason | None = None
 
 
@@ -223,6 +196,7 @@ AnyCommand = (
     | Heartbeat
     | Complete
     | CancelRun
+    | Deadline
     | OpenSession
     | RenewSession
     | SuspectSession
@@ -319,6 +293,7 @@ REFUSALS = {
     "stale_incarnation": "a newer incarnation of the proposer or session exists",
     "stale_proposal": "the proposer has acknowledged this result before; it is no longer kept",
     "renewed": "a newer renewal was applied",
+    "no_deadline": "the run has another deadline, or none",
     "fenced": "the fencing token is not the run's current one",
     "leased": "the lease of the run's target has not lapsed",
     "illegal_state": "the run's state does not allow this move",
@@ -338,6 +313,8 @@ class RunClaimed(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag
     priority: int
     due_ms: int
     release_ms: int
+    end_by_ms: int | None = None
+    """Until when the whole run may last: an attempt must not go beyond it."""
 
 
 class StopRequested(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="stop_requested"):

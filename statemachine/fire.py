@@ -73,7 +73,7 @@ def _move_on(work: Work, job: Job, item: FireItem) -> None:
 
 def _make_run(work: Work, job: Job, tick: FireRun) -> None:
     run_id = run_id_of(job.job_id, tick.due_ms)
-    run = scheduled_run(work, job, run_id, tick.due_ms, tick.release_ms)
+    run = scheduled_run(work, job, run_id, tick.due_ms, tick.release_ms, catch_up=tick.catch_up)
     before = work.run(run_id)
     if before is None:
         create(work, run)

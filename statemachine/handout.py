@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import deque
 
 from statemachine.commands import RunClaimed
+from statemachine.deadlines import end_by_fields, is_late_to_begin
 from statemachine.keys import SEPARATOR, U64
 from statemachine.lanes import CLASSES
-from statemachine.lifecycle import change
+from statemachine.lifecycle import change, skip
 from statemachine.limits import HANDOUT_MAX
-from statemachine.records import Run
+from statemachine.records import Run, SkipReason
 from statemachine.rooms import Rooms, takes_claims
 from statemachine.supersede import is_superseded, supersede
 from statemachine.transitions import Move
@@ -87,6 +88,9 @@ class _Pass:
             if is_superseded(self._work, run):
                 supersede(self._work, run)
                 continue
+            if is_late_to_begin(self._work, run):
+                skip(self._work, run, SkipReason.DEADLINE.value)
+                continue
             node = self.rooms.node_for(need, run)
             if node is not None:
                 left -= 1
@@ -146,6 +150,7 @@ def claim(work: Work, run: Run, node: str) -> None:
         token=run.token + 1,
         ahead=run.release_ms > work.now_ms,
         claimed_ms=work.now_ms,
+        **end_by_fields(work, run),
     )
     work.emit(node, claim_event(claimed))
 
@@ -164,4 +169,5 @@ def claim_event(run: Run) -> RunClaimed:
         priority=run.priority,
         due_ms=run.due_ms,
         release_ms=run.release_ms,
+        end_by_ms=run.end_by_ms,
     )

@@ -6,11 +6,12 @@ import msgspec
 
 from statemachine.calendars import discharge, enlist, unknown_calendar
 from statemachine.commands import DeleteJob, JobDeleted, JobReply, JobUpdated, PutJob
+from statemachine.concurrency import is_judged
 from statemachine.definition import flaw_of
 from statemachine.definitions import archive, remember_job, repeated
 from statemachine.keys import pack_row, pair_key, team_prefix
+from statemachine.overlap import mark_active_runs
 from statemachine.records import Job
-from statemachine.release import mark_active_runs
 from statemachine.run_limits import forget_runs_made
 from statemachine.skips import is_whole_skip, record_skip
 from statemachine.ticks import first_unrecorded, last_version, leave_tick, stand_at, tell_owner
@@ -93,7 +94,7 @@ def _replace(work: Work, command: PutJob) -> JobReply:
     _unlist(work, before)
     archive(work, before)
     _settle(work, job)
-    if before.overlap_policy == "allow" != job.overlap_policy:
+    if is_judged(job) and not is_judged(before):
         mark_active_runs(work, job)
     remember_job(work, job, command)
     work.emit(EVERY_NODE, JobUpdated(job_id=job.job_id, version=job.version))

@@ -139,6 +139,15 @@ def split_waiting_key(key: bytes) -> tuple[bytes, str, int, str]:
     return key[:start], key[start:end].decode(), release_ms, key[end + 9 :].decode()
 
 
+def parked_prefix(job_id: str) -> bytes:
+    """Of `parked` and of `active_by_job` (a run id follows there)."""
+    return job_id.encode() + SEPARATOR
+
+
+def parked_key(job_id: str, release_ms: int, run_id: str) -> bytes:
+    return parked_prefix(job_id) + U64.pack(release_ms) + run_id.encode()
+
+
 def session_prefix(node: str, incarnation: int) -> bytes:
     """Of `ended_sessions` (the whole key) and of `claims` (a run id follows)."""
     return node.encode() + SEPARATOR + U64.pack(incarnation)

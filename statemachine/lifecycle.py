@@ -1,8 +1,8 @@
 """How a run comes to be and changes: the only place that writes one.
 
-A run that is not final stands in exactly one place (`waiting`, `claims` or `timers`), which is where the next mover
-finds it: a running one among the claims, or among the timers once its target has taken it over. Entering and leaving a
-state moves it between those places, so no caller can forget.
+A run that is not final stands in exactly one place (`waiting`, `parked`, `claims` or `timers`), which is where the
+next mover finds it: a running one among the claims, or among the timers once its target has taken it over. Entering
+and leaving a state moves it between those places, so no caller can forget.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import msgspec
 
 from statemachine.codec import encode
 from statemachine.endings import note_birth, note_change
-from statemachine.keys import SEPARATOR, U64, bucket_of, due_key, session_prefix, waiting_key
+from statemachine.keys import U64, bucket_of, due_key, parked_key, parked_prefix, session_prefix, waiting_key
 from statemachine.lanes import waiting_fields
-from statemachine.records import Run, RunState, TimerEntry
+from statemachine.records import FINAL_STATES, Run, RunState, TimerEntry
 from statemachine.transitions import BIRTHS, TRANSITIONS, Move
 from statemachine.work import Work
 
@@ -35,12 +35,17 @@ _TIMERS: dict[RunState, Literal["release", "retry", "lease"]] = {
 """What the timer of a run in each of these states is for."""
 
 
+CATCHING_UP = b"c"
+"""The value in `active_by_job` of a run that makes a missed tick good."""
+
+
 def create(work: Work, run: Run) -> Run:
     """Let a run begin, in one of the states that it may begin in."""
     assert run.state in BIRTHS
     if run.state is RunState.QUEUED and not run.lane:
         run = msgspec.structs.replace(run, **waiting_fields(work, run))
     _enter(work, run)
+    _set_deadline(work, run, None, deadline_ms(run))
     note_birth(work, run)
     work.put_run(run)
     return run
@@ -59,10 +64,13 @@ def change(work: Work, run: Run, move: Move, **fields: Any) -> Run:
         fields["lease"] = None
     if state is RunState.QUEUED:
         fields |= waiting_fields(work, run)
+    if run.parked and state is not RunState.QUEUED:
+        fields["parked"] = False
     new = msgspec.structs.replace(run, state=state, **fields)
     if not (is_held(new) and is_held(run)):
         _leave(work, run)
         _enter(work, new)
+    _set_deadline(work, new, deadline_ms(run), deadline_ms(new))
     note_change(work, run, new)
     work.put_run(new)
     return new
@@ -76,14 +84,15 @@ def skip(work: Work, run: Run, reason: str) -> Run:
 def activate(work: Work, run: Run) -> Run:
     """Show a run to the overlap policy of its job, until it is final."""
     active = msgspec.structs.replace(run, exclusive=True)
-    work.transaction.put(active_key(run), b"", db=work.tables.active_by_job)
+    work.transaction.put(active_key(run), CATCHING_UP if run.catch_up else b"", db=work.tables.active_by_job)
     work.put_run(active)
     return active
 
 
 def deactivate(work: Work, run: Run) -> None:
-    """Take an active run out of the sight of the overlap policy."""
+    """Take an active run out of the sight of the overlap policy; others may have waited for that."""
     if run.exclusive:
+        work.freed.add(run.job_id)
         work.transaction.delete(active_key(run), db=work.tables.active_by_job)
 
 
@@ -93,7 +102,7 @@ def reason_word(reason: str) -> str:
 
 
 def active_key(run: Run) -> bytes:
-    return run.job_id.encode() + SEPARATOR + run.run_id.encode()
+    return parked_prefix(run.job_id) + run.run_id.encode()
 
 
 def timer_ms(run: Run) -> int:
@@ -103,6 +112,29 @@ def timer_ms(run: Run) -> int:
     at_ms = run.release_ms if run.state is RunState.SCHEDULED else run.retry_at_ms
     assert at_ms is not None
     return at_ms
+
+
+def deadline_ms(run: Run) -> int | None:
+    """When the run is ended if it still is as it is now: by its start, if it has not begun, or by its end."""
+    if run.start_by_ms is not None and is_unbegun(run):
+        return run.start_by_ms
+    return None if run.end_by_ms is None or run.state in FINAL_STATES else run.end_by_ms
+
+
+def is_unbegun(run: Run) -> bool:
+    """Nobody holds it, nor has it been attempted."""
+    return (run.state is RunState.SCHEDULED or run.state is RunState.QUEUED) and not run.attempts
+
+
+def _set_deadline(work: Work, run: Run, before_ms: int | None, at_ms: int | None) -> None:
+    if before_ms == at_ms:  # nearly always none
+        return
+    bucket, deadlines = bucket_of(run.job_id), work.tables.deadlines
+    if before_ms is not None:
+        found = work.transaction.delete(due_key(before_ms, bucket, run.run_id), db=deadlines)
+        assert found, "a run with a deadline must stand in deadlines"
+    if at_ms is not None:
+        work.transaction.put(due_key(at_ms, bucket, run.run_id), b"", db=deadlines)
 
 
 def timer_key(run: Run) -> bytes:
@@ -118,7 +150,10 @@ def claim_key(run: Run) -> bytes:
 def _enter(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
-        work.waiting.add(waiting_key(run.lane, run.team, run.release_ms, run.run_id), run.priority)
+        if run.parked:
+            work.transaction.put(parked_key(run.job_id, run.release_ms, run.run_id), b"", db=work.tables.parked)
+        else:
+            work.waiting.add(waiting_key(run.lane, run.team, run.release_ms, run.run_id), run.priority)
     elif is_held(run):
         work.transaction.put(claim_key(run), U64.pack(run.token), db=work.tables.claims)
         _hold(work, run, 1)
@@ -133,7 +168,7 @@ def _enter(work: Work, run: Run) -> None:
 def _leave(work: Work, run: Run) -> None:
     state = run.state
     if state is RunState.QUEUED:
-        work.waiting.remove(waiting_key(run.lane, run.team, run.release_ms, run.run_id), run.priority)
+        _stop_waiting(work, run)
     elif is_held(run):
         found = work.transaction.delete(claim_key(run), db=work.tables.claims)
         assert found, "a held run must stand in claims"
@@ -150,6 +185,14 @@ def _occupy(work: Work, run: Run, change: int) -> None:
     """Nobody holds a detached run, but it is under way: its team's quota counts it on."""
     if run.lease is not None:
         work.usage.of(run.team).hold(run, change)
+
+
+def _stop_waiting(work: Work, run: Run) -> None:
+    if not run.parked:
+        work.waiting.remove(waiting_key(run.lane, run.team, run.release_ms, run.run_id), run.priority)
+        return
+    found = work.transaction.delete(parked_key(run.job_id, run.release_ms, run.run_id), db=work.tables.parked)
+    assert found, "a parked run must stand in parked"
 
 
 def _hold(work: Work, run: Run, change: int) -> None:

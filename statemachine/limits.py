@@ -85,7 +85,11 @@ RESULTS_KEPT_MAX = 4096
 JOB_VERSIONS_KEPT_MAX = 16
 """Earlier definitions kept of a job, for its runs that are still being retried."""
 OVERLAP_SCAN_MAX = 1000
-"""Newest runs that are looked at when a job's overlap policy changes from `allow`; older ones no longer count."""
+"""Newest runs that are looked at when a job begins to be judged; older ones no longer count."""
+JOB_CONCURRENT_MAX = 1000
+"""The highest max_concurrent of a job: its active runs are read whenever one of them is released."""
+PARKED_MAX = 1000
+"""Runs of a job that others of it hold back; what comes beyond is skipped(overlap)."""
 HANDOUT_MAX = 2048
 """Runs that one apply hands out or finds superseded; the next apply goes on. Keeps an apply within some 30 ms."""
 SETTLED_MAX = 2048

@@ -17,11 +17,13 @@ from statemachine.calendars import delete_calendar, put_calendar
 from statemachine.codec import Undecodable, decode_command, encode_reply
 from statemachine.completion import complete, detach, heartbeat
 from statemachine.copying import StateCopy, clear_tables, write_chunk
+from statemachine.deadlines import deadline
 from statemachine.dedupe import Proposal, keep_result, kept_result, last_incarnation, refusal_of
 from statemachine.fire import fire
 from statemachine.handout import hand_out
 from statemachine.jobs import delete_job, put_job
 from statemachine.keys import U64
+from statemachine.overlap import promote_freed
 from statemachine.pausing import pause_job, resume_job
 from statemachine.release import release, run_now
 from statemachine.sessions import expire_session, open_session, renew_session, suspect_session
@@ -47,6 +49,7 @@ _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.Heartbeat: heartbeat,
     c.Complete: complete,
     c.CancelRun: cancel_run,
+    c.Deadline: deadline,
     c.OpenSession: open_session,
     c.RenewSession: renew_session,
     c.SuspectSession: suspect_session,
@@ -126,6 +129,7 @@ def _apply_once(transaction: Any, tables: Tables, proposal: Proposal) -> Applied
     replies = [encode_reply(_execute(work, data)) for data in proposal.commands]
     if work.now_ms != NO_TIME:
         hand_out(work)
+        promote_freed(work)
     work.flush()
     keep_result(transaction, tables, proposal, replies)
     return Applied(replies, work.events)
@@ -138,4 +142,6 @@ def _execute(work: Work, data: bytes) -> c.Reply:
         # Not the library's text: it may differ between versions, and replies are part of the state.
         return c.PlainReply(code="malformed", detail=c.REFUSALS["malformed"])
     work.hear(command.now_ms)
-    return _HANDLERS[type(command)](work, command)
+    reply = _HANDLERS[type(command)](work, command)
+    promote_freed(work)
+    return reply

@@ -14,7 +14,7 @@ import msgspec
 FORMAT_VERSION = 1
 BUCKETS = 1024
 
-OverlapPolicy = Literal["allow", "skip"]
+OverlapPolicy = Literal["allow", "skip", "queue_one", "queue_all", "replace"]
 MisfirePolicy = Literal["skip", "run_once"]
 
 
@@ -165,6 +165,12 @@ class Job(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Missed ticks that are older are skipped, whatever the misfire policy."""
     exclude_calendars: tuple[str, ...] = ()
     """Names of calendars on whose days its ticks are skipped."""
+    max_concurrent: int | None = None
+    """Runs of the job that may be active at once; None: one, or with overlap_policy allow as many as come."""
+    start_deadline_s: float | None = None
+    """How long after its release a run may begin; later it is skipped(deadline)."""
+    run_timeout_s: float | None = None
+    """How long a run may take from its first claim on, retries and their waits included; then it is dead."""
 
 
 class Calendar(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -261,7 +267,7 @@ class Run(Record, frozen=True, kw_only=True):
     log_bytes: int | None = None
     attempts: tuple[Attempt, ...] = ()
     exclusive: bool = False
-    """It was released under an overlap policy, so it stands in `active_by_job` until it is final."""
+    """It was released under an overlap policy or a limit, so it stands in `active_by_job` until it is final."""
     lease: Lease | None = None
     """Set while a running attempt is its target's to complete: then no session holds the run."""
     lane: bytes = b""
@@ -270,6 +276,16 @@ class Run(Record, frozen=True, kw_only=True):
     """The job's, as of when it began to wait."""
     stop: str | None = None
     """Somebody holds it, and is to end it for this reason: whatever is reported then ends it so (stopping.py)."""
+    parked: bool = False
+    """Queued, and held back by runs of its job that are active: it stands in `parked` (overlap.py)."""
+    catch_up: bool = False
+    """A missed tick that is made good in order: it runs alone, and newer ticks wait for it."""
+    overlap_policy: OverlapPolicy | None = None
+    """Overrides the job's (run now)."""
+    start_by_ms: int | None = None
+    """Not begun by then, it is skipped(deadline)."""
+    end_by_ms: int | None = None
+    """Not ended by then, it is dead; set by its first claim."""
 
 
 class Session(Record, frozen=True, kw_only=True):

@@ -6,21 +6,13 @@ import re
 
 from statemachine.commands import PlainReply, Release, Reply, RunNow, RunReply
 from statemachine.completion import lapse
+from statemachine.deadlines import start_by_ms
 from statemachine.idempotency import entry_of, remember
-from statemachine.keys import (
-    NONCE_PATTERN,
-    SEPARATOR,
-    RunKey,
-    row_key,
-    row_prefix,
-    row_run_id,
-    run_id_of,
-)
-from statemachine.lifecycle import UNCLAIMED, activate, change, create, skip, timer_ms
-from statemachine.limits import CLOCK_OFF_MS, OVERLAP_SCAN_MAX
-from statemachine.records import FINAL_STATES, IdempotencyEntry, Job, Run, RunKind, RunState, SkipReason
-from statemachine.supersede import is_superseded, supersede
-from statemachine.ticks import rows_before
+from statemachine.keys import NONCE_PATTERN, RunKey, row_key, run_id_of
+from statemachine.lifecycle import UNCLAIMED, change, create, timer_ms
+from statemachine.limits import CLOCK_OFF_MS
+from statemachine.overlap import judge
+from statemachine.records import IdempotencyEntry, Job, Run, RunKind, RunState
 from statemachine.transitions import Move
 from statemachine.work import Work
 
@@ -44,7 +36,7 @@ def release(work: Work, command: Release) -> Reply:
     if run.state is RunState.RETRYING:
         _retry(work, run)
     else:
-        _judge(work, run)
+        judge(work, run)
     return PlainReply()
 
 
@@ -65,7 +57,7 @@ def run_now(work: Work, command: RunNow) -> Reply:
             return RunReply(code="clock_off")
         key = RunKey(command.now_ms, job.job_id, RunKind.MANUAL, command.nonce)
         work.transaction.put(row_key(key), b"", db=work.tables.job_runs)
-        _judge(work, create(work, _manual_run(job, run_id, command)))
+        judge(work, create(work, _manual_run(job, run_id, command)))
         _remember(work, job, run_id, command)
     return RunReply(run_id=run_id)
 
@@ -75,46 +67,9 @@ def _remember(work: Work, job: Job, run_id: str, command: RunNow) -> None:
     remember(work, job.team, command.idempotency_key, made)
 
 
-def mark_active_runs(work: Work, job: Job) -> None:
-    """The job now has an overlap policy: let it see the released runs that it made while it had none."""
-    for scheduled in (True, False):
-        prefix = row_prefix(job.job_id, scheduled=scheduled)
-        for count, (key, _) in enumerate(rows_before(work.transaction, work.tables, prefix, None)):
-            if count == OVERLAP_SCAN_MAX:
-                break
-            run = work.run(row_run_id(job.job_id, key))
-            assert run is not None, "a row must have its run"
-            if run.state not in FINAL_STATES and run.state is not RunState.SCHEDULED and not run.exclusive:
-                activate(work, run)
-
-
 def _retry(work: Work, run: Run) -> None:
     fields = UNCLAIMED | {"attempt": run.attempt + 1, "finished_ms": None, "retry_at_ms": None}
     change(work, run, Move.RELEASE, **fields)
-
-
-def _judge(work: Work, run: Run) -> None:
-    """Decide what becomes of a run whose time has come."""
-    job = work.job(run.job_id)
-    if job is None or is_superseded(work, run):
-        supersede(work, run)
-        return
-    if job.overlap_policy == "skip":
-        other = _active_run(work, job)
-        if other is not None:
-            skip(work, run, f"{SkipReason.OVERLAP.value}: {other}")
-            return
-        run = activate(work, run)
-    change(work, run, Move.RELEASE)
-
-
-def _active_run(work: Work, job: Job) -> str | None:
-    """The first released run of the job that is not final."""
-    prefix = job.job_id.encode() + SEPARATOR
-    cursor = work.transaction.cursor(db=work.tables.active_by_job)
-    if not cursor.set_range(prefix) or not cursor.key().startswith(prefix):
-        return None
-    return str(cursor.key()[len(prefix) :].decode())
 
 
 def _manual_run(job: Job, run_id: str, command: RunNow) -> Run:
@@ -130,5 +85,7 @@ def _manual_run(job: Job, run_id: str, command: RunNow) -> Run:
         state=RunState.SCHEDULED,
         attempts_max=1 + job.max_retries,
         args=command.args,
+        overlap_policy=command.overlap_policy,
+        start_by_ms=start_by_ms(job, command.now_ms),
         created_ms=command.now_ms,
     )

@@ -28,6 +28,7 @@ from statemachine.keys import (
     due_key,
     pair_key,
     pair_prefix,
+    parked_prefix,
     parse_run_id,
     place_of,
     row_prefix,
@@ -194,6 +195,11 @@ class Snapshot:
         for place, value in self._until(self._tables.timers, horizon_ms, limit, after):
             yield (*place, decode_timer(value))
 
+    def deadlines_until(self, horizon_ms: int) -> Iterator[DuePlace]:
+        """(at_ms, bucket, run id) of runs to be ended up to the horizon, in order of time."""
+        for place, _ in self._until(self._tables.deadlines, horizon_ms, None, None):
+            yield place
+
     # --- runs
 
     def run(self, run_id: str) -> Run | None:
@@ -247,6 +253,12 @@ class Snapshot:
             run_id = key[key.index(SEPARATOR) + 1 + U64.size :]
             is_jobs = run_id[12:].startswith(middle) and run_id[12 + len(middle) :][:1] in (b"", b"-")
             yield run_id.decode() if is_jobs else None
+
+    def parked_of(self, job_id: str) -> Iterator[str]:
+        """Ids of the job's runs that others of it hold back, the one that goes next first."""
+        prefix = parked_prefix(job_id)
+        for key, _ in self._under(self._tables.parked, prefix):
+            yield key[len(prefix) + U64.size :].decode()
 
     def queue_depth(self) -> list[int]:
         """How many runs wait for a session with room, by priority (0..9)."""

@@ -19,6 +19,7 @@ from statemachine.transitions import Move
 from statemachine.work import Work
 
 CANCELLED = "cancelled"
+RUN_TIMEOUT = "run_timeout"
 
 
 def cancel_run(work: Work, command: CancelRun) -> Reply:
@@ -49,7 +50,8 @@ def stop(work: Work, run: Run, why: str) -> None:
 
 def end_stopped(work: Work, run: Run, **fields: Any) -> Run:
     """End a run as its mark says."""
-    return change(work, run, Move.CANCEL, reason=run.stop, stop=None, retry_at_ms=None, **fields)
+    move = Move.EXHAUST if run.stop == RUN_TIMEOUT else Move.CANCEL
+    return change(work, run, move, reason=run.stop, stop=None, retry_at_ms=None, **fields)
 
 
 def _is_cancel(why: str) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from statemachine.codec import decode_job
+from statemachine.concurrency import is_judged
+from statemachine.deadlines import start_by_ms
 from statemachine.keys import archive_key, tick_row_key, unpack_row
 from statemachine.lanes import lane_of
 from statemachine.lifecycle import allows, change, deactivate, skip
@@ -22,9 +24,9 @@ _TAKEN_BACK = (SkipReason.SUPERSEDED, SkipReason.PAUSED)
 """Why a run may have been skipped that a later definition makes anew."""
 
 
-def scheduled_run(work: Work, job: Job, run_id: str, due_ms: int, release_ms: int) -> Run:
+def scheduled_run(work: Work, job: Job, run_id: str, due_ms: int, release_ms: int, *, catch_up: bool = False) -> Run:
     """A run of a tick, as it begins."""
-    waits = job.overlap_policy == "allow"
+    must_wait = catch_up or is_judged(job)
     return Run(
         run_id=run_id,
         job_id=job.job_id,
@@ -34,11 +36,13 @@ def scheduled_run(work: Work, job: Job, run_id: str, due_ms: int, release_ms: in
         due_ms=due_ms,
         release_ms=release_ms,
         priority=job.priority,
-        state=RunState.QUEUED if waits else RunState.SCHEDULED,
+        state=RunState.SCHEDULED if must_wait else RunState.QUEUED,
         attempts_max=1 + job.max_retries,
         created_ms=work.now_ms,
-        lane=lane_of(job) if waits else b"",
+        lane=b"" if must_wait else lane_of(job),
         run_on=job.run_on,
+        catch_up=catch_up,
+        start_by_ms=start_by_ms(job, release_ms),
     )
 
 
@@ -56,8 +60,8 @@ def supersede(work: Work, run: Run) -> None:
     if job is None or not _is_counted_on(work, job, run):
         skip(work, run, _reason(work, job, run).value)
         return
-    fresh = scheduled_run(work, job, run.run_id, run.due_ms, run.release_ms)
-    rearm(work, run, msgspec.structs.replace(fresh, kind=run.kind, args=run.args))
+    fresh = scheduled_run(work, job, run.run_id, run.due_ms, run.release_ms, catch_up=run.catch_up)
+    rearm(work, run, msgspec.structs.replace(fresh, kind=run.kind, args=run.args, overlap_policy=run.overlap_policy))
     tell_owner(work, run.job_id, run.release_ms)
 
 

@@ -47,6 +47,7 @@ class Tables:
     calendar_jobs: Any  # calendar \0 job_id → nothing: live jobs that name it
     due: Any  # due_ms, bucket, job_id → DueEntry
     timers: Any  # at_ms, bucket, run_id → TimerEntry
+    deadlines: Any  # at_ms, bucket, run_id → nothing: runs that are ended then
     runs: Any  # run_id → Run
     job_runs: Any  # job_id \0 class due_ms suffix → (job version, next tick) for ticks
     waiting: Any  # lane, team \0 release_ms run_id → nothing
@@ -55,7 +56,8 @@ class Tables:
     run_counts: Any  # job_id → runs that counted for its max_runs
     ended: Any  # number, in order → Ending: what is to be settled
     job_stats: Any  # job_id → JobStats
-    active_by_job: Any  # job_id \0 run_id → nothing: released runs that an overlap policy looks at
+    active_by_job: Any  # job_id \0 run_id → c for catch-up: released runs that an overlap policy looks at
+    parked: Any  # job_id \0 release_ms run_id → nothing: released runs that others of the job hold back
     sessions: Any  # node → Session
     ended_sessions: Any  # node \0 incarnation → nothing: claims may still have to be given back
     buckets: Any  # bucket → BucketOwner

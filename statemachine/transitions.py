@@ -5,7 +5,8 @@ Every non-final state has somebody who ends it, by a deadline: that is why no ru
 scheduled   made ahead of its time, for a job whose overlap has to be judged at that time. Stands in `timers` at its
             release time; the owner of its bucket proposes Release then, and a later owner finds the timer there.
 queued      may run as soon as a session has room. Stands in `waiting`; apply itself hands it out, whenever a command
-            frees or fills something (renewals come every 1.5 s, so at the latest then).
+            frees or fills something (renewals come every 1.5 s, so at the latest then). A parked one stands in `parked`
+            until a run of its job ends that holds it back; whatever ends that one promotes it in the same apply.
 claimed     a session holds it, under a fencing token. Stands in `claims`; its node starts it at the release time and
             reports Finish, or gives it back by Withdraw; if the session ends, the leader's ExpireSession takes it back.
             Marked with `stop` it ends with the next of these, whatever that says.
@@ -32,13 +33,15 @@ class Move(StrEnum):
     """What happens to a run, and who makes it happen."""
 
     RELEASE = "release"  # its time has come: Release by the bucket's owner
+    PARK = "park"  # the same, but other runs of the job hold it back
+    PROMOTE = "promote"  # apply, when a run of the job has ended that held it back
     CLAIM = "claim"  # apply hands it to a session
     START = "start"  # Start by the holder
     DETACH = "detach"  # Detach by the holder: the target completes the attempt
     EXTEND = "extend"  # Heartbeat by the target that completes it
     SUCCEED = "succeed"  # Finish by the holder, Complete by the target
     RETRY = "retry"  # Finish or Complete(failed | timed_out), or a lease that lapsed, with attempts left
-    EXHAUST = "exhaust"  # the same or a lost session, with none left
+    EXHAUST = "exhaust"  # the same or a lost session, with none left; or the run took too long
     CANCEL = "cancel"  # CancelRun if nobody holds it; else the report, or the end of the session, of its holder
     LOSE = "lose"  # ExpireSession with attempts left, or before its time
     WITHDRAW = "withdraw"  # Withdraw without a reason, by the holder
@@ -51,12 +54,15 @@ BIRTHS = (_S.SCHEDULED, _S.QUEUED, _S.SKIPPED)
 
 TRANSITIONS: dict[tuple[RunState, Move], RunState] = {
     (_S.SCHEDULED, Move.RELEASE): _S.QUEUED,
+    (_S.SCHEDULED, Move.PARK): _S.QUEUED,
     (_S.SCHEDULED, Move.SKIP): _S.SKIPPED,
     (_S.SCHEDULED, Move.CANCEL): _S.CANCELLED,
     (_S.SCHEDULED, Move.REARM): _S.SCHEDULED,
+    (_S.QUEUED, Move.PROMOTE): _S.QUEUED,
     (_S.QUEUED, Move.CLAIM): _S.CLAIMED,
     (_S.QUEUED, Move.SKIP): _S.SKIPPED,
     (_S.QUEUED, Move.CANCEL): _S.CANCELLED,
+    (_S.QUEUED, Move.EXHAUST): _S.DEAD,
     (_S.QUEUED, Move.REARM): _S.SCHEDULED,
     (_S.CLAIMED, Move.START): _S.RUNNING,
     (_S.CLAIMED, Move.DETACH): _S.RUNNING,
@@ -78,6 +84,7 @@ TRANSITIONS: dict[tuple[RunState, Move], RunState] = {
     (_S.RUNNING, Move.LOSE): _S.QUEUED,
     (_S.RETRYING, Move.RELEASE): _S.QUEUED,
     (_S.RETRYING, Move.CANCEL): _S.CANCELLED,
+    (_S.RETRYING, Move.EXHAUST): _S.DEAD,
     (_S.SKIPPED, Move.REARM): _S.SCHEDULED,
 }
 

@@ -118,6 +118,8 @@ class Work:
         self.waiting = WaitingQueue(transaction, tables)
         self.usage = Usage(transaction, tables)
         self._teams: dict[str, Team | None] = {}
+        self.freed: set[str] = set()
+        """Jobs of which something ended or changed that may have held runs back (overlap.py)."""
         self._jobs: dict[str, Job | None] = {}
         self._runs: dict[bytes, Run] = {}
         self._buckets: dict[int, BucketOwner] = {}
@@ -182,10 +184,12 @@ class Work:
 
     def put_job(self, job: Job) -> None:
         self.transaction.put(job.job_id.encode(), encode(job), db=self.tables.jobs)
+        self.freed.add(job.job_id)
         self._jobs[job.job_id] = job
 
     def drop_job(self, job_id: str) -> None:
         self.transaction.delete(job_id.encode(), db=self.tables.jobs)
+        self.freed.add(job_id)
         self._jobs[job_id] = None
 
     def run(self, run_id: str) -> Run | None:

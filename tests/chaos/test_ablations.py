@@ -11,7 +11,7 @@ from chaos import workload
 from node.config import ClusterSettings
 from node.interface import Consistency
 from node.reads import Reads
-from statemachine import release
+from statemachine import overlap
 from tests.chaos.searching import seen_by
 
 
@@ -33,10 +33,11 @@ def test_reads_that_wait_for_no_barrier_are_caught(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_overlaps_that_nobody_judges_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody(work: Any, job: Any) -> None:
+    def nobody(work: Any, job_id: str) -> Any:
         """The state machine sees no other run of the job."""
+        return overlap._Standing([], is_catching_up=False, parked=None)
 
-    monkeypatch.setattr(release, "_active_run", nobody)
+    monkeypatch.setattr(overlap, "_standing_of", nobody)
     assert seen_by("I7", 1, steps=2, faults=("kill",))
 
 

@@ -255,7 +255,7 @@ async def test_run_now_repeats_to_the_same_run_under_one_key(api_of: ApiOf, sche
     assert (other.status, (await other.json())["outcome"]) == (409, "definite")
 
 
-async def test_run_now_takes_args_and_nothing_else(api: TestClient) -> None:
+async def test_run_now_takes_args_and_a_policy_of_its_own_and_nothing_else(api: TestClient) -> None:
     path = f"/v1/jobs/{(await create(api))['job_id']}:run"
     assert (await api.post(path, json={"args": {"day": 3}})).status == 201
     wrong = await api.post(path, json={"arg": 1})
@@ -263,6 +263,10 @@ async def test_run_now_takes_args_and_nothing_else(api: TestClient) -> None:
         422,
         [{"path": "arg", "message": 'unknown field; did you mean "args"?'}],
     )
-    later = await api.post(path, json={"overlap_policy": "skip"})
+    own = await api.post(path, json={"overlap_policy": "queue_one"}, headers={"Idempotency-Key": "k"})
+    assert (own.status, (await own.json())["overlap_policy"]) == (201, "queue_one")
+    other = await api.post(path, json={"overlap_policy": "replace"}, headers={"Idempotency-Key": "k"})
+    assert other.status == 409
+    later = await api.post(path, json={"overlap_policy": "later"})
     assert (later.status, (await later.json())["errors"][0]["path"]) == (422, "overlap_policy")
     assert (await api.post(path, data=b"{}", headers={"Content-Type": "text/plain"})).status == 415

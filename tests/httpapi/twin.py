@@ -26,6 +26,7 @@ from node.interface import (
     JobView,
     LogElsewhere,
     NotFound,
+    OverlapPolicy,
     Preview,
     Read,
     ResumeFrom,
@@ -145,17 +146,25 @@ class Twin(TwinState):
             self._turn(job, paused_ms=None, pause_reason=None)
         return self._changed(job_id)
 
-    async def run_now(self, job_id: str, *, args: Any = None, idempotency_key: str | None = None) -> Run:
+    async def run_now(
+        self,
+        job_id: str,
+        *,
+        args: Any = None,
+        overlap_policy: OverlapPolicy | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run:
         self._check_alive()
         job = self._known_job(job_id)
         own_args = None if args is None else msgspec.json.encode(args)
         if idempotency_key is not None and (job_id, idempotency_key) in self._run_keys:
             made = self.runs_by_id[self._run_keys[job_id, idempotency_key]]
-            if made.args != own_args:
+            if (made.args, made.overlap_policy) != (own_args, overlap_policy):
                 raise Conflict("The idempotency key was used with another body.")
             return made
         suffix = f"-m{len(self.runs_by_id):06x}"
-        run = msgspec.structs.replace(self._new_run(job, self.now_ms, RunKind.MANUAL, suffix), args=own_args)
+        run = self._new_run(job, self.now_ms, RunKind.MANUAL, suffix)
+        run = msgspec.structs.replace(run, args=own_args, overlap_policy=overlap_policy)
         self.runs_by_id[run.run_id] = run
         if idempotency_key is not None:
             self._run_keys[job_id, idempotency_key] = run.run_id

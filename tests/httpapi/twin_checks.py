@@ -48,6 +48,11 @@ def draft_faults(draft: JobDraft) -> Faults:
     yield from check_target(msgspec.to_builtins(draft.target))
     if isinstance(draft.priority, int) and not 0 <= draft.priority <= 9:
         yield "priority", "must be 0 to 9"
+    for name, value in (("start_deadline_s", draft.start_deadline_s), ("run_timeout_s", draft.run_timeout_s)):
+        if value is not None and not 0.001 <= value <= 2592000:
+            yield name, "must be from 0.001 to 2.592e+06; leave it out for no limit"
+    if draft.max_concurrent is not None and not 1 <= draft.max_concurrent <= 1000:
+        yield "max_concurrent", "must be from 1 to 1000; leave it out for no limit"
     if not 0 <= draft.max_retries <= 100:
         yield "max_retries", "must be 0 to 100"
     if len(msgspec.json.encode(draft.args)) > ARGS_BYTES_MAX:

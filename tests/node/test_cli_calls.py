@@ -87,6 +87,7 @@ def test_create_sends_every_option(horae: Horae) -> None:
         *("--method", "put", "--header", "X-Env: prod", "--header", "X-B:c:d", "--args", '{"kind": "daily"}'),
         *("--timeout", "600", "--max-retries", "0", "--priority", "high", "--overlap-policy", "skip"),
         *("--misfire-policy", "run_once", "--misfire-window", "3600", "--max-runs", "9"),
+        *("--max-concurrent", "2", "--start-deadline", "60", "--run-timeout", "1800"),
         *("--idempotency-key", "c0ffee"),
     )
     job_id = json.loads(created.stdout)["job_id"]
@@ -96,7 +97,8 @@ def test_create_sends_every_option(horae: Horae) -> None:
     assert job["target"]["method"] == "PUT"
     assert job["target"]["headers"] == {"X-Env": "prod", "X-B": "c:d"}
     assert (job["args"], job["timeout_s"], job["max_retries"], job["priority"]) == ({"kind": "daily"}, 600, 0, 8)
-    assert (job["overlap_policy"], job["misfire_policy"]) == ("skip", "run_once")
+    assert (job["start_deadline_s"], job["run_timeout_s"]) == (60, 1800)
+    assert (job["overlap_policy"], job["max_concurrent"], job["misfire_policy"]) == ("skip", 2, "run_once")
     assert (job["misfire_window_s"], job["max_runs"]) == (3600, 9)
 
 
@@ -186,6 +188,7 @@ def test_run_now_and_its_history(horae: Horae) -> None:
     same = ("job", "run", "beat", "--args", '{"day": 1}', "--idempotency-key", "r")
     assert run["run_id"] in horae(*same, "-o", "table").stdout
     horae("job", "run", "beat", "--args", "2", "--idempotency-key", "r", exit_code=1)
+    horae(*same, "--overlap-policy", "skip", exit_code=1)
     listed = json.loads(horae("run", "list", "beat").stdout)["items"]
     assert [one["run_id"] for one in listed] == [run["run_id"]]
     assert json.loads(horae("run", "show", run["run_id"]).stdout) == listed[0]

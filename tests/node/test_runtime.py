@@ -109,6 +109,29 @@ async def test_a_retry_after_is_obeyed(live: LiveNode, sink: Sink) -> None:
     assert second.started_ms - first.finished_ms >= 1000
 
 
+async def test_a_run_that_takes_too_long_is_killed_and_dead_whatever_attempts_are_left(
+    live: LiveNode, sink: Sink
+) -> None:
+    """The attempt's own timeout is cut to what is left of the run's, and no retry goes beyond it."""
+    sink.may_answer.clear()
+    created = await live.service.create_job(sink.draft(timeout_s=60.0, run_timeout_s=0.5))
+    run = await live.wait_for_run(await live.service.run_now(created.job_id), RunState.DEAD)
+    assert (run.reason, len(run.attempts), run.attempts_max) == ("run_timeout", 1, 4)
+    assert len(live.node.runtime.worker.attempts) == 0
+
+
+async def test_a_run_that_has_not_begun_by_its_deadline_is_skipped(live: LiveNode, sink: Sink) -> None:
+    """The owner of its bucket sees the deadline pass; another run of the job holds it back meanwhile."""
+    created = await live.service.create_job(sink.draft(overlap_policy="queue_all", start_deadline_s=0.5))
+    sink.may_answer.clear()
+    first = await live.service.run_now(created.job_id)
+    await live.wait_for_run(first, RunState.CLAIMED, RunState.RUNNING)
+    parked = await live.wait_for_run(await live.service.run_now(created.job_id), RunState.SKIPPED)
+    assert (parked.reason, parked.parked) == ("deadline", False)
+    sink.may_answer.set()
+    await live.wait_for_run(first, RunState.SUCCEEDED)
+
+
 @pytest.mark.parametrize("events_lost", [False, True])
 async def test_a_cancelled_run_is_killed_within_two_seconds_and_not_retried(
     live: LiveNode, sink: Sink, events_lost: bool

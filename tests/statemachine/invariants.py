@@ -10,6 +10,7 @@ from statemachine.keys import (
     U64,
     bucket_of,
     kind_of_lane,
+    parked_key,
     parse_run_id,
     row_key,
     split_due_key,
@@ -43,7 +44,12 @@ def each_run_stands_in_its_one_place(driver: Driver, runs: dict[str, Run]) -> No
     timers = {split_due_key(key)[2]: value for key, value in driver.table("timers").items()}
     claims = {key.split(b"\0", 1)[1][8:].decode(): value for key, value in driver.table("claims").items()}
     assert len(timers) == len(driver.table("timers")) and len(claims) == len(driver.table("claims"))
-    assert waiting == {run_id for run_id, run in runs.items() if run.state is RunState.QUEUED}
+    queued = {run_id for run_id, run in runs.items() if run.state is RunState.QUEUED}
+    parked = {run_id for run_id in queued if runs[run_id].parked}
+    assert waiting == queued - parked
+    assert set(driver.table("parked")) == {
+        parked_key(runs[run_id].job_id, runs[run_id].release_ms, run_id) for run_id in parked
+    }
     assert set(claims) == {run_id for run_id, run in runs.items() if is_held(run)}
     timed = {RunState.SCHEDULED: "release", RunState.RETRYING: "retry", RunState.RUNNING: "lease"}
     assert set(timers) == {run_id for run_id, run in runs.items() if run.state in timed and not is_held(run)}
@@ -81,7 +87,7 @@ def counts_equal_what_they_count(driver: Driver, runs: dict[str, Run]) -> None:
         assert session.held_ahead == claims[session.node, session.incarnation, True] <= session.ahead
     with driver.snapshot() as snapshot:
         depth, counters = snapshot.queue_depth(), snapshot.counters()
-    waiting = Counter(run.priority for run in runs.values() if run.state is RunState.QUEUED)
+    waiting = Counter(run.priority for run in runs.values() if run.state is RunState.QUEUED and not run.parked)
     assert depth == [waiting[priority] for priority in range(10)]
     states = Counter(run.state for run in runs.values())
     assert counters.runs_succeeded == states[RunState.SUCCEEDED]
@@ -161,3 +167,21 @@ def histories_add_up(driver: Driver, runs: dict[str, Run]) -> None:
         for state in FINAL_STATES:
             assert getattr(found, state.value) == states[state]
     assert {run.job_id for run in runs.values() if run.state in FINAL_STATES} <= set(stats)
+
+
+def nothing_is_parked_for_ever(runs: dict[str, Run]) -> None:
+    """I4: what is parked has an active run of its job before it, whose end promotes it (dkron#349)."""
+    parked = {run.job_id for run in runs.values() if run.parked and run.state is RunState.QUEUED}
+    active = {run.job_id for run in runs.values() if run.exclusive and run.state not in FINAL_STATES}
+    assert parked <= active
+
+
+def deadlines_stand_where_they_are_looked_for(driver: Driver, runs: dict[str, Run]) -> None:
+    """I4: of every run that is not final, the time at which it is ended; of others none."""
+    expected = set()
+    for run_id, run in runs.items():
+        begun = run.state not in (RunState.SCHEDULED, RunState.QUEUED) or bool(run.attempts)
+        at_ms = run.end_by_ms if begun or run.start_by_ms is None else run.start_by_ms
+        if at_ms is not None and run.state not in FINAL_STATES:
+            expected.add((at_ms, bucket_of(run.job_id), run_id))
+    assert {split_due_key(key) for key in driver.table("deadlines")} == expected

@@ -14,16 +14,15 @@ from msgspec.structs import replace
 from statemachine import commands as c
 from statemachine.records import Attempt, AttemptOutcome, Job, Run, RunKind, RunState, Session
 from tests.statemachine.model_completion import CompletionModel
-from tests.statemachine.model_history import FINAL
 from tests.statemachine.model_jobs import ModelJobs
+from tests.statemachine.model_overlap import OverlapModel
 from tests.statemachine.model_state import HELD, SECOND
-from tests.statemachine.model_stopping import StoppingModel
 from tests.statemachine.model_teams import ModelTeams
 
 FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
 
 
-class Model(ModelJobs, CompletionModel, StoppingModel, ModelTeams):
+class Model(ModelJobs, CompletionModel, OverlapModel, ModelTeams):
     """Commands, as handlers named after their tags."""
 
     def apply(self, commands: Sequence[c.Command], node: str = "n1") -> tuple[list[c.Reply], list[tuple[str, Any]]]:
@@ -35,7 +34,9 @@ class Model(ModelJobs, CompletionModel, StoppingModel, ModelTeams):
             self.hear(node, command.now_ms)
             handler: Callable[[Any], c.Reply] = getattr(self, command.__struct_config__.tag)
             replies.append(handler(command))
+            self.promote()
         self.hand_out()
+        self.promote()
         return replies, self.events
 
     # --- ticks
@@ -89,8 +90,8 @@ class Model(ModelJobs, CompletionModel, StoppingModel, ModelTeams):
             before = self.runs[run_id] = self.new_run(job, run_id, RunKind.SCHEDULED, tick.due_ms)
         elif not self.can_be_made_anew(before, job):
             return
-        self.make_anew(before, job, tick.release_ms)
-        if job.overlap_policy == "allow":
+        self.make_anew(before, job, tick.release_ms, catch_up=tick.catch_up)
+        if not self.is_judged(job) and not tick.catch_up:
             self.set(self.runs[run_id], state=RunState.QUEUED)
 
     def run_now(self, command: c.RunNow) -> c.Reply:
@@ -102,7 +103,13 @@ class Model(ModelJobs, CompletionModel, StoppingModel, ModelTeams):
             if self.is_off(command.now_ms):
                 return c.RunReply(code="clock_off")
             run = self.new_run(job, run_id, RunKind.MANUAL, command.now_ms)
-            self.runs[run_id] = replace(run, args=command.args, created_ms=command.now_ms)
+            self.runs[run_id] = replace(
+                run,
+                args=command.args,
+                overlap_policy=command.overlap_policy,
+                created_ms=command.now_ms,
+                start_by_ms=self.start_by_ms(job, command.now_ms),
+            )
             self.judge(self.runs[run_id])
         return c.RunReply(run_id=run_id)
 
@@ -125,20 +132,6 @@ class Model(ModelJobs, CompletionModel, StoppingModel, ModelTeams):
         else:
             return c.PlainReply(code="illegal_state", detail=run.state.value)
         return c.PlainReply()
-
-    def judge(self, run: Run) -> None:
-        job = self.jobs.get(run.job_id)
-        if job is None or job.version != run.job_version:
-            self.supersede(run)
-        elif job.overlap_policy == "allow":
-            self.set(run, state=RunState.QUEUED)
-        else:
-            active = [other.run_id for other in self.runs_of(job.job_id) if other.exclusive]
-            active = [run_id for run_id in active if self.runs[run_id].state not in FINAL]
-            if active:
-                self.skip(run, f"overlap: {min(active)}")
-            else:
-                self.set(run, state=RunState.QUEUED, exclusive=True)
 
     # --- attempts
 
@@ -184,6 +177,8 @@ class Model(ModelJobs, CompletionModel, StoppingModel, ModelTeams):
             self.close(run, RunState.CANCELLED, "cancelled")
         elif run.attempt == run.attempts_max:
             self.close(run, RunState.DEAD, outcome.value)
+        elif run.end_by_ms is not None and retry_at_ms >= run.end_by_ms:
+            self.close(run, RunState.DEAD, "run_timeout")
         else:
             self.counts["attempts_retried"] += 1
             self.set(run, state=RunState.RETRYING, retry_at_ms=retry_at_ms)
@@ -220,7 +215,7 @@ class Model(ModelJobs, CompletionModel, StoppingModel, ModelTeams):
         if run.stop is not None:
             self.end_stopped(run, finished_ms=self.now_ms)
         elif command.reason is None:
-            self.set(run, state=RunState.QUEUED, **FREE)
+            self.set(run, state=RunState.QUEUED, end_by_ms=run.end_by_ms if run.attempts else None, **FREE)
         elif command.reason == "superseded":
             self.supersede(run)
         else:
@@ -232,7 +227,7 @@ class Model(ModelJobs, CompletionModel, StoppingModel, ModelTeams):
             if run.stop is not None:
                 self.end_stopped(run, finished_ms=self.now_ms)
             else:
-                self.set(run, state=RunState.QUEUED, **FREE)
+                self.set(run, state=RunState.QUEUED, end_by_ms=run.end_by_ms if run.attempts else None, **FREE)
             return
         run = self.end_attempt(run, AttemptOutcome.LOST, run.started_ms, self.now_ms, None)
         if run.stop is not None:

@@ -34,7 +34,7 @@ class ModelHandOut(ModelState):
                 closed.add(self.need_of(run))
 
     def next_waiting(self, closed: set[Need], *, due: bool) -> Run | None:
-        waiting = [run for run in self.runs.values() if run.state is RunState.QUEUED]
+        waiting = [run for run in self.runs.values() if run.state is RunState.QUEUED and not run.parked]
         waiting = [run for run in waiting if not due or run.release_ms <= self.now_ms]
         waiting = [run for run in waiting if self.need_of(run) not in closed and not self.is_full(run.team, due=due)]
         if not waiting:
@@ -74,6 +74,9 @@ class ModelHandOut(ModelState):
         if job is None or (job.version != run.job_version and not run.attempts):
             self.supersede(run)
             return True
+        if self.is_late(run):
+            self.skip(run, "deadline")
+            return True
         room = {node: free for node, free in self.room(run, due=due).items() if free > 0}
         if not room:
             return False
@@ -88,6 +91,11 @@ class ModelHandOut(ModelState):
 
     def claim(self, run: Run, node: str) -> None:
         incarnation = self.sessions[node].incarnation
+        job = self.jobs.get(run.job_id)
+        mine = job is not None and job.version == run.job_version
+        if job is not None and mine and run.end_by_ms is None and job.run_timeout_s is not None:
+            begin_ms = max(run.release_ms, self.now_ms)
+            run = self.set(run, end_by_ms=begin_ms + round(job.run_timeout_s * 1000))
         run = self.set(
             run,
             state=RunState.CLAIMED,

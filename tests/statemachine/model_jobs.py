@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from statemachine import commands as c
 from statemachine.records import Job, Run, RunKind, RunState
 from tests.statemachine.model_calendars import ModelCalendars
-from tests.statemachine.model_history import FINAL
 
 
 class ModelJobs(ModelCalendars):
@@ -76,10 +75,8 @@ class ModelJobs(ModelCalendars):
             self.counts["jobs"] += 1
             return
         self.events.append(("*", c.JobUpdated(job_id=job.job_id, version=job.version)))
-        if before.overlap_policy == "allow" != job.overlap_policy:
-            for run in self.runs_of(job.job_id):
-                if run.state not in (*FINAL, RunState.SCHEDULED):
-                    self.set(run, exclusive=True)
+        if self.is_judged(job) and not self.is_judged(before):
+            self.mark_active(job)
 
     def set_job(self, job: Job) -> None:
         if job.max_runs is None:

@@ -84,7 +84,7 @@ class ModelState:
         if job is None or run.attempts or run.job_version == job.version:
             self.skip(run, self.why_gone(run))
         elif by_hand or self.passed_by.get(run.run_id) == job.version:
-            self.make_anew(run, job, run.release_ms)
+            self.make_anew(run, job, run.release_ms, catch_up=run.catch_up)
             self.tell_owner(run.job_id, run.release_ms)
         else:
             self.skip(run, self.why_gone(run))
@@ -96,10 +96,26 @@ class ModelState:
             "paused" if after is not None and after.paused_ms is not None and run.job_id in self.jobs else "superseded"
         )
 
-    def make_anew(self, run: Run, job: Job, release_ms: int) -> None:
+    def make_anew(self, run: Run, job: Job, release_ms: int, *, catch_up: bool) -> None:
         fresh = self.new_run(job, run.run_id, run.kind, run.due_ms)
-        self.runs[run.run_id] = replace(fresh, release_ms=release_ms, token=run.token, args=run.args)
+        self.runs[run.run_id] = replace(
+            fresh,
+            release_ms=release_ms,
+            token=run.token,
+            args=run.args,
+            catch_up=catch_up,
+            overlap_policy=run.overlap_policy,
+            start_by_ms=self.start_by_ms(job, release_ms),
+        )
         self.history.changes.append((run, self.runs[run.run_id]))
+
+    def start_by_ms(self, job: Job, release_ms: int) -> int | None:
+        return None if job.start_deadline_s is None else release_ms + round(job.start_deadline_s * 1000)
+
+    def is_late(self, run: Run) -> bool:
+        """Past the time by which it must have begun, and it has not."""
+        waits = run.state in (RunState.SCHEDULED, RunState.QUEUED) and not run.attempts
+        return waits and run.start_by_ms is not None and run.start_by_ms <= self.clock_ms
 
     def new_run(self, job: Job, run_id: str, kind: RunKind, due_ms: int) -> Run:
         return Run(
@@ -126,6 +142,8 @@ class ModelState:
     def set(self, run: Run, **fields: Any) -> Run:
         if fields.get("state", RunState.RUNNING) is not RunState.RUNNING:
             fields["lease"] = None
+        if fields.get("state", RunState.QUEUED) is not RunState.QUEUED:
+            fields["parked"] = False
         self.runs[run.run_id] = replace(run, **fields)
         if run.state is not self.runs[run.run_id].state:
             self.history.changes.append((run, self.runs[run.run_id]))

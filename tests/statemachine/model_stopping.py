@@ -24,13 +24,30 @@ class StoppingModel(ModelState):
         self.stop(run, "cancelled" if command.reason is None else f"cancelled: {command.reason}")
         return c.PlainReply()
 
+    def deadline(self, command: c.Deadline) -> c.Reply:
+        run = self.runs.get(command.run_id)
+        if run is None:
+            return c.PlainReply(code="unknown_run")
+        waits = run.state in (RunState.SCHEDULED, RunState.QUEUED) and not run.attempts
+        begins = waits and run.start_by_ms is not None
+        if run.state in FINAL or command.at_ms != (run.start_by_ms if begins else run.end_by_ms):
+            return c.PlainReply(code="no_deadline")
+        if self.clock_ms < command.at_ms:
+            return c.PlainReply(code="clock_off")
+        if begins:
+            self.skip(run, "deadline")
+        else:
+            self.stop(run, "run_timeout")
+        return c.PlainReply()
+
     def stop(self, run: Run, why: str) -> None:
         if run.state not in HELD or run.lease is not None:
             self.end_stopped(self.set(run, stop=why, lease=None), finished_ms=self.now_ms)
             return
-        if run.stop is None:
+        if run.stop is None or why.startswith("cancelled") > run.stop.startswith("cancelled"):
             self.set(run, stop=why)
         self.events.append((run.node or "", c.StopRequested(run_id=run.run_id, token=run.token)))
 
     def end_stopped(self, run: Run, **fields: Any) -> None:
-        self.close(self.set(run, stop=None, retry_at_ms=None, **fields), RunState.CANCELLED, run.stop)
+        state = RunState.DEAD if run.stop == "run_timeout" else RunState.CANCELLED
+        self.close(self.set(run, stop=None, retry_at_ms=None, **fields), state, run.stop)

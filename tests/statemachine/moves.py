@@ -63,7 +63,8 @@ def _item(model: Model, numbers: Numbers) -> c.FireItem:
             skips.append(c.FireSkip(from_ms=next_ms, until_ms=next_ms + SECOND, count=2, reason=reason))
             next_ms += 2 * SECOND
         else:
-            runs.append(c.FireRun(due_ms=next_ms, release_ms=next_ms + 100 * count))
+            release_ms = next_ms + 100 * count
+            runs.append(c.FireRun(due_ms=next_ms, release_ms=release_ms, catch_up=numbers.rarely()))
             next_ms += SECOND
     return c.FireItem(
         job_id=job_id,
@@ -77,7 +78,10 @@ def _item(model: Model, numbers: Numbers) -> c.FireItem:
 
 
 def run_now(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
-    return c.RunNow(now_ms=now_ms, job_id=numbers.pick(JOBS), nonce=numbers.pick("xy"), args=numbers.pick((None, b"1")))
+    policy = numbers.pick((None, None, None, "allow", "skip", "queue_one", "queue_all", "replace"))
+    args = numbers.pick((None, b"1"))
+    job_id, nonce = numbers.pick(JOBS), numbers.pick("xy")
+    return c.RunNow(now_ms=now_ms, job_id=job_id, nonce=nonce, args=args, overlap_policy=policy)
 
 
 def release(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
@@ -142,6 +146,15 @@ def complete(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
 def cancel_run(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     run_id, _ = _target(model, numbers, *HELD, RunState.SCHEDULED, RunState.QUEUED, RunState.RETRYING)
     return c.CancelRun(now_ms=now_ms, run_id=run_id, reason=numbers.pick((None, "why")))
+
+
+def deadline(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    """Of a run that has one, if there is any; now and then it is another's, or wrong."""
+    bounded = sorted(run_id for run_id, run in model.runs.items() if (run.start_by_ms or run.end_by_ms) is not None)
+    run_id = numbers.pick(bounded or sorted(model.runs) or [f"{5000:012x}-A"])
+    run = model.runs.get(run_id)
+    times = [5000] if run is None else [run.start_by_ms, run.end_by_ms, run.release_ms]
+    return c.Deadline(now_ms=now_ms, run_id=run_id, at_ms=numbers.pick([at_ms for at_ms in times if at_ms is not None]))
 
 
 def _target(model: Model, numbers: Numbers, *states: RunState) -> tuple[str, int]:
@@ -258,6 +271,8 @@ MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
     complete,
     complete,
     cancel_run,
+    deadline,
+    deadline,
     open_session,
     renew_session,
     suspect_session,

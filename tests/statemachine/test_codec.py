@@ -49,6 +49,7 @@ COMMANDS: list[c.Command] = [
     c.Detach(now_ms=1, run_id="r", token=1, started_ms=1, left_ms=9, heartbeat_ms=5, backoff_ms=3),
     c.Heartbeat(now_ms=1, run_id="r", token=1, progress="half"),
     c.Complete(now_ms=1, run_id="r", token=1, outcome=AttemptOutcome.FAILED, detail="no", retry_at_ms=2),
+    c.Deadline(now_ms=1, run_id="r", at_ms=5),
     c.CancelRun(now_ms=1, run_id="r", reason="typo"),
     open_session("n1", 1, slots=1, ahead=2),
     c.RenewSession(now_ms=1, node="n1", incarnation=1, renewal=2, draining=True),

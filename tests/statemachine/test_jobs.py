@@ -244,7 +244,7 @@ def test_an_overlap_policy_sees_the_runs_from_before_it(owned: Driver) -> None:
 
 
 def test_so_many_earlier_runs_are_looked_at_and_no_more(owned: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("statemachine.release.OVERLAP_SCAN_MAX", 1)
+    monkeypatch.setattr("statemachine.overlap.OVERLAP_SCAN_MAX", 1)
     owned.put("A")
     owned.apply(*(RunNow(now_ms=NOW_MS, job_id="A", nonce=nonce) for nonce in "xyz"))
     owned.put("A", version=2, overlap_policy="skip")

@@ -28,7 +28,7 @@ from tests.statemachine.notation import (
 FOLDER = Path(__file__).parent / "testdata"
 FILES = sorted(FOLDER.glob("*.txt"))
 RUN_FIELDS = (
-    *("state", "reason", "attempt", "token", "node", "ahead", "stop", "retry_at_ms", "count", "until_ms"),
+    *("state", "reason", "attempt", "token", "node", "ahead", "parked", "stop", "retry_at_ms", "count", "until_ms"),
     *("lease", "attempts"),
 )
 
@@ -118,6 +118,15 @@ def show_teams(snapshot: Snapshot) -> Iterator[str]:
         yield f"{name}: {use.jobs} jobs, holds {use.held} ({use.held_ahead} ahead); {settings}"
 
 
+def show_deadlines(snapshot: Snapshot) -> Iterator[str]:
+    for at_ms, _, run_id in snapshot.deadlines_until(2**47 - 1):
+        yield f"{at_ms} {format_value(run_id)}"
+
+
+def show_parked(snapshot: Snapshot, job_id: str) -> Iterator[str]:
+    yield " ".join(format_value(run_id) for run_id in snapshot.parked_of(job_id)) or "none"
+
+
 QUESTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "run": show_run,
     "runs": show_runs,
@@ -125,6 +134,8 @@ QUESTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "queue": show_queue,
     "claims": show_claims,
     "timers": show_timers,
+    "parked": show_parked,
+    "deadlines": show_deadlines,
     "teams": show_teams,
     "next": lambda snapshot, job_id: iter([format_value(snapshot.next_run_ms(job_id))]),
     "calendars": lambda snapshot: iter([format_record(calendar) for calendar in snapshot.calendars()]),
