@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from node.config import ConfigError, NodeConfig, ServeSettings, is_loopback, read_secret, split_address
+from node.config import ConfigError, NodeConfig, ServeSettings, is_loopback, read_secret, socket_path, split_address
 
 SETTINGS = ServeSettings(
     data_dir=Path("/nowhere"),
@@ -44,6 +44,8 @@ def test_the_defaults_of_the_command_line_are_those_of_the_node() -> None:
         ({"peers": {"n1": "127.0.0.1:7101", "n2": "127.0.0.1"}}, "HOST:PORT"),
         ({"peers": {"n1": "127.0.0.1:7101", "n2": "127.0.0.1:7101"}}, "same address"),
         ({"node_id": "N 1"}, "node id"),
+        ({"docker_socket": "tcp://10.0.0.1:2375"}, "must be a Unix socket, such as unix:///var/run/docker.sock"),
+        ({"docker_socket": "docker.sock"}, "must be a Unix socket"),
         ({"slots": 0}, "slots"),
         ({"ahead": -1}, "ahead"),
     ],
@@ -74,6 +76,12 @@ def test_relations_of_a_node_are_checked(change: dict[str, float]) -> None:
     config.validate()
     with pytest.raises(ConfigError):
         replace(config, **change).validate()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("address", ["unix:///run/docker.sock", "/run/docker.sock"])
+def test_an_engine_is_named_by_its_socket(address: str) -> None:
+    replace(SETTINGS, docker_socket=address).validate()
+    assert socket_path(address) == "/run/docker.sock"
 
 
 def test_addresses_have_two_parts() -> None:

@@ -1,33 +1,53 @@
-"""Commands on a whole node: what they put out is the run's log, and a lease that lapsed ends them."""
+"""Commands and containers on a whole node: what they put out is the run's log, and a lapsed lease ends them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from executor import describe_missing
+from executor.interface import Executor
 from executor.owner import Owner
 from executor.registry import build_executors
-from node.interface import AttemptOutcome, CommandTarget, JobDraft, RunState
+from node.interface import AttemptOutcome, CommandTarget, ContainerTarget, JobDraft, RunState
 from statemachine.codec import encode_command
 from statemachine.commands import ExpireSession
+from tests.docker_engine import IMAGE, ask
 from tests.node.conftest import LiveNode, made_node
 
 pytestmark = pytest.mark.slow
+
+
+@asynccontextmanager
+async def working_node(directory: Path, executors: dict[str, Executor]) -> AsyncIterator[LiveNode]:
+    async with made_node(directory, executors=executors) as made:
+        working = asyncio.create_task(made.node.runtime.run())
+        yield made
+        made.node.runtime.stop()
+        await working
 
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[LiveNode]:
     """One node at work that runs commands."""
     owner = Owner(cluster=str(tmp_path), node="n1", incarnation="a")
-    async with made_node(tmp_path, executors=build_executors(allow_commands=True, owner=owner)) as made:
-        working = asyncio.create_task(made.node.runtime.run())
+    async with working_node(tmp_path, build_executors(allow_commands=True, owner=owner)) as made:
         yield made
-        made.node.runtime.stop()
-        await working
+
+
+async def expire_session(node: LiveNode) -> None:
+    """What the leader does with a node that it has not heard of."""
+    with node.snapshot() as snapshot:
+        session = snapshot.session("n1")
+    assert session is not None
+    renewal = session.renewal + 10
+    expired = ExpireSession(now_ms=node.clock.wall_ms(), node="n1", incarnation=session.incarnation, renewal=renewal)
+    node.log.apply([encode_command(expired)])
 
 
 def draft(*argv: str, max_retries: int = 0) -> JobDraft:
@@ -53,19 +73,46 @@ async def test_a_lapsed_lease_kills_the_command(node: LiveNode, tmp_path: Path) 
     created = await node.service.create_job(draft("/bin/sh", "-c", line, max_retries=1))
     run = await node.service.run_now(created.job_id)
     pid = int(await asyncio.to_thread(told.read_text))
-    with node.snapshot() as snapshot:
-        session = snapshot.session("n1")
-    assert session is not None
-    renewal = session.renewal + 10
-    expired = ExpireSession(now_ms=node.clock.wall_ms(), node="n1", incarnation=session.incarnation, renewal=renewal)
-    node.log.apply([encode_command(expired)])
+    await expire_session(node)
     run = await node.wait_for_run(run, RunState.SUCCEEDED)
     assert [one.outcome for one in run.attempts] == [AttemptOutcome.LOST, AttemptOutcome.SUCCEEDED]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
-async def test_a_node_that_runs_no_commands_says_how_to_change_that(live: LiveNode) -> None:
-    created = await live.service.create_job(draft("true"))
-    run = await live.wait_for_run(await live.service.run_now(created.job_id), RunState.DEAD)
-    assert run.attempts[0].detail == "this node runs no commands: start it with --allow-commands"
+async def test_a_lapsed_lease_kills_the_container(tmp_path: Path, docker_socket: str) -> None:
+    """(I9) As it does a command."""
+    owner = Owner(cluster=str(tmp_path), node="n1", incarnation="a")
+    async with working_node(tmp_path, build_executors(docker_socket=docker_socket, owner=owner)) as node:
+        line = "[ $HORAE_FENCE_TOKEN = 2 ] && exit 0; trap '' TERM; while :; do sleep 600; done"
+        target = ContainerTarget(image=IMAGE, command=("sh", "-c", line), network="none")
+        job = JobDraft(name="a", schedule="@every 1h", target=target, max_retries=1, backoff_base_s=0)
+        run = await node.service.run_now((await node.service.create_job(job)).job_id)
+        await until(docker_socket, f"horae-{run.run_id}-1", runs=True)
+        await expire_session(node)
+        run = await node.wait_for_run(run, RunState.SUCCEEDED)
+        assert [one.outcome for one in run.attempts] == [AttemptOutcome.LOST, AttemptOutcome.SUCCEEDED]
+        await until(docker_socket, f"horae-{run.run_id}-1", runs=False)
+
+
+async def until(socket: str, name: str, *, runs: bool) -> None:
+    """Whether a container of that name runs is as it should be."""
+    async with asyncio.timeout(30):
+        while runs is not await asyncio.to_thread(is_running, socket, name):
+            pass
+
+
+def is_running(socket: str, name: str) -> bool:
+    return f"/{name}" in [one["Names"][0] for one in ask(socket, "GET", "/containers/json")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail"),
+    [
+        ("command", "this node runs no commands: start it with --allow-commands"),
+        ("container", "this node runs no containers: start it with --docker-socket"),
+        ("wasm", "this node cannot run targets of type wasm"),
+    ],
+)
+def test_a_kind_that_a_node_does_not_run_comes_with_the_remedy(kind: str, detail: str) -> None:
+    assert describe_missing(kind) == detail
