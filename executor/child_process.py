@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from executor.interface import OutputSink
@@ -32,33 +33,45 @@ class ProcessPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spawned:
-    """A process that runs, and the read end of its output."""
+    """A process that runs, a handle that tells its end (a pidfd), and the read end of its output."""
 
     process: subprocess.Popen[bytes]
+    handle: int
     output: int
 
 
 def spawn(plan: ProcessPlan) -> Spawned:
     """Start a process in a session and group of its own, without standard input, its output into one pipe. Blocks for
     the time of an exec (0.2 ms; the interpreter is not copied). Raises OSError or ValueError."""
-    read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        os.set_blocking(write_end, True)
-        process = subprocess.Popen(
-            plan.argv,
-            env=plan.environment,
-            cwd=plan.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=write_end,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(read_end)
-        raise
-    finally:
-        os.close(write_end)
-    return Spawned(process=process, output=read_end)
+    with ExitStack() as undo:
+        read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        undo.callback(os.close, read_end)
+        try:
+            os.set_blocking(write_end, True)
+            process = _start(plan, write_end)
+        finally:
+            os.close(write_end)
+        undo.callback(_end, process)
+        handle = os.pidfd_open(process.pid)
+        undo.pop_all()
+    return Spawned(process=process, handle=handle, output=read_end)
+
+
+def _start(plan: ProcessPlan, output: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        plan.argv,
+        env=plan.environment,
+        cwd=plan.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 class Child:
@@ -73,7 +86,7 @@ class Child:
         self._output = output
         self._tell_end = on_end
         self._rest: asyncio.TimerHandle | None = None
-        self._handle = os.pidfd_open(spawned.process.pid)
+        self._handle = spawned.handle
         self.ended = asyncio.Event()
         self._loop.add_reader(self._handle, self._on_end)
         self._loop.add_reader(self._output_end, self._on_output)

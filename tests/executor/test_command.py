@@ -11,7 +11,7 @@ import pytest
 from executor.child_process import READ_BYTES
 from executor.command import CommandExecutor
 from executor.interface import Assignment, Outcome, OutcomeKind
-from tests.executor.commands import attempt, is_gone, shell, until
+from tests.executor.commands import attempt, is_gone, marked, shell, until
 from tests.executor.outputs import KeptOutput
 
 # --- what a command is told -------------------------------------------------------------------------------------------
@@ -119,15 +119,25 @@ async def test_a_file_that_is_no_program_has_failed(
     assert outcome.detail == "the program cannot be started: Exec format error"
 
 
-async def test_a_node_without_descriptors_fails_the_attempt_and_goes_on(
-    command: CommandExecutor, output: KeptOutput, monkeypatch: pytest.MonkeyPatch
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("call", ["pipe2", "pidfd_open"])
+async def test_a_node_without_descriptors_fails_the_attempt_and_leaves_nothing(
+    command: CommandExecutor, output: KeptOutput, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    def refuse(flags: int) -> tuple[int, int]:
+    def refuse(number: int) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(os, "pipe2", refuse)
-    outcome = await command.run(attempt("true"), output)
+    await command.run(attempt("true"), output)
+    files = open_files()
+    with monkeypatch.context() as short:
+        short.setattr(os, call, refuse)
+        outcome = await command.run(attempt("sleep", "600"), output)
     assert outcome.detail == "the program cannot be started: Too many open files"
+    assert open_files() == files
+    assert marked(lambda found: found["HORAE_MARK"] == command._owner.mark) == []
 
 
 async def test_no_secret_of_the_environment_is_told(command: CommandExecutor, output: KeptOutput) -> None:

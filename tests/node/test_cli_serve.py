@@ -199,3 +199,10 @@ def test_the_state_directory_is_that_of_the_user(monkeypatch: pytest.MonkeyPatch
 
 def test_every_setting_has_a_flag() -> None:
     assert {parameter.name for parameter in serve.params} == {field.name for field in fields(ServeSettings)}
+
+
+def test_a_node_to_play_with_runs_what_it_is_told_to(served: list[ServeSettings], tmp_path: Path) -> None:
+    assert horae("dev", "--data-dir", str(tmp_path), "--allow-commands", "--docker-socket", "/d.sock").exit_code == 7
+    assert (served[0].allow_commands, served[0].docker_socket) == (True, "/d.sock")
+    horae("dev", "--data-dir", str(tmp_path))
+    assert (served[1].allow_commands, served[1].docker_socket) == (False, None)
