@@ -22,6 +22,17 @@ LAST_READS_MAX = 17
 """A pipe holds 1 MiB at most."""
 
 
+class _NoOutput:
+    """Implements executor.interface.OutputSink."""
+
+    def write(self, data: bytes) -> None:
+        """Dropped."""
+
+
+NO_OUTPUT = _NoOutput()
+"""Of a process that nobody waits for."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessPlan:
     """What is started: its first argument is the path of the program."""
@@ -83,7 +94,7 @@ class Child:
         self._loop = asyncio.get_running_loop()
         self._process = spawned.process
         self._output_end = spawned.output
-        self._output = output
+        self._output: OutputSink = output
         self._tell_end = on_end
         self._rest: asyncio.TimerHandle | None = None
         self._handle = spawned.handle
@@ -97,6 +108,17 @@ class Child:
         code = self._process.returncode
         assert code is not None, "asked before the end"
         return code
+
+    async def wait_ended(self, timeout_s: float) -> bool:
+        """Whether it has, in that time at the latest."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self.ended.wait()
+        return self.ended.is_set()
+
+    def mute(self) -> None:
+        """Drop what it still puts out: nobody waits for it any more."""
+        self._output = NO_OUTPUT
 
     def signal_group(self, number: signal.Signals) -> None:
         """To all of its group. The number of the group cannot be another's: its leader is not waited for before."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from executor.child_process import Child, Spawned, spawn
+from executor.child_process import NO_OUTPUT, Child, Spawned, spawn
 from executor.command_guard import Guard
 from executor.command_plan import CannotRun, plan_command
 from executor.environment import own_variables
@@ -26,8 +26,8 @@ TIMEOUT_GRACE_S = 1.0
 """Between SIGTERM and SIGKILL when the time is up."""
 KILL_GRACE_S = 0.2
 """The same when the attempt's task is cancelled: a node whose lease lapsed has 0.3 s to end what it runs."""
-CLOSE_S = 1.0
-"""How long closing waits for the system to take the killed away."""
+KILLED_S = 0.5
+"""How long the system is given to take away what was killed: a process that waits for a broken disk may stay."""
 SPAWNING_MAX = 4
 """Threads that start processes: one waits for the exec while the loop goes on."""
 
@@ -71,10 +71,8 @@ class CommandExecutor:
         if self._spawning:
             await asyncio.wait(self._spawning)
         await self.reap()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
-                for child in list(self._children):
-                    await child.ended.wait()
+        for child in list(self._children):
+            await child.wait_ended(KILLED_S)
         await self._in_thread(self._guard.stop)
         self._threads.shutdown(wait=False)
         self._sweeper.shutdown(wait=False, cancel_futures=True)
@@ -82,25 +80,23 @@ class CommandExecutor:
     async def _attempt(self, assignment: Assignment, output: OutputSink) -> Outcome:
         child = self._watch(await self._spawn(assignment), output)
         try:
-            async with asyncio.timeout(assignment.timeout_s):
-                await child.ended.wait()
-        except TimeoutError:
+            if await child.wait_ended(assignment.timeout_s):
+                return _outcome(child.code)
             await self._end(child, assignment, TIMEOUT_GRACE_S)
+            await child.wait_ended(KILLED_S)  # before it is reported: the next attempt may start at once
             return Outcome(kind=OutcomeKind.TIMED_OUT, detail=f"killed after {assignment.timeout_s:g} s")
         except asyncio.CancelledError:
             await self._end(child, assignment, KILL_GRACE_S)
             raise
-        return _outcome(child.code)
+        finally:
+            child.mute()
 
     async def _end(self, child: Child, assignment: Assignment, grace_s: float) -> None:
         """SIGTERM, then SIGKILL; at once if this is cancelled too. What has left the group is looked for."""
         key = _key(own_variables(assignment))
         try:
             child.signal_group(signal.SIGTERM)
-            async with asyncio.timeout(grace_s):
-                await child.ended.wait()
-        except TimeoutError:
-            pass
+            await child.wait_ended(grace_s)
         finally:
             child.signal_group(signal.SIGKILL)
             with contextlib.suppress(RuntimeError):  # closed meanwhile, which has looked for it
@@ -124,9 +120,10 @@ class CommandExecutor:
 
     def _kill_unwanted(self, spawning: asyncio.Future[Spawned]) -> None:
         if not spawning.cancelled() and spawning.exception() is None:
-            self._watch(spawning.result(), _NoOutput()).signal_group(signal.SIGKILL)
+            child = self._watch(spawning.result())
+            child.signal_group(signal.SIGKILL)
 
-    def _watch(self, spawned: Spawned, output: OutputSink) -> Child:
+    def _watch(self, spawned: Spawned, output: OutputSink = NO_OUTPUT) -> Child:
         child = Child(spawned, output, self._children.discard)
         self._children.add(child)
         return child
@@ -141,13 +138,6 @@ class CommandExecutor:
 
     def _in_thread(self, work: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
-
-
-class _NoOutput:
-    """Of a process that nobody waits for."""
-
-    def write(self, data: bytes) -> None:
-        """Dropped."""
 
 
 def _key(environment: Mapping[str, str]) -> Key:
