@@ -83,7 +83,6 @@ class CommandExecutor:
             if await child.wait_ended(assignment.timeout_s):
                 return _outcome(child.code)
             await self._end(child, assignment, TIMEOUT_GRACE_S)
-            await child.wait_ended(KILLED_S)  # before it is reported: the next attempt may start at once
             return Outcome(kind=OutcomeKind.TIMED_OUT, detail=f"killed after {assignment.timeout_s:g} s")
         except asyncio.CancelledError:
             await self._end(child, assignment, KILL_GRACE_S)
@@ -101,6 +100,7 @@ class CommandExecutor:
             child.signal_group(signal.SIGKILL)
             with contextlib.suppress(RuntimeError):  # closed meanwhile, which has looked for it
                 self._sweeper.submit(end_marked_and_wait, lambda found: self._is_of(found, key))
+        await child.wait_ended(KILLED_S)  # its end is reported when it is gone: the next attempt may start at once
 
     async def _spawn(self, assignment: Assignment) -> Spawned:
         """In a thread. A cancelled task must not lose sight of a process that is just being started."""

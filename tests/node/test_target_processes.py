@@ -80,6 +80,21 @@ async def test_a_lapsed_lease_kills_the_command(node: LiveNode, tmp_path: Path) 
         os.kill(pid, 0)
 
 
+async def test_a_cancelled_run_has_no_process_when_it_is_answered(node: LiveNode, tmp_path: Path) -> None:
+    """(M4) The program does not listen to SIGTERM, either."""
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    line = f"trap '' TERM; echo $$ > {told}; while :; do sleep 600; done"
+    created = await node.service.create_job(draft("/bin/sh", "-c", line))
+    run = await node.service.run_now(created.job_id)
+    pid = int(await asyncio.to_thread(told.read_text))
+    cancelled = await node.service.cancel_run(run.run_id)
+    assert (cancelled.effective, cancelled.run.state) == (True, RunState.CANCELLED)
+    assert [one.outcome for one in cancelled.run.attempts] == [AttemptOutcome.CANCELLED]
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
 async def test_a_lapsed_lease_kills_the_container(tmp_path: Path, docker_socket: str) -> None:
     """(I9) As it does a command."""
     owner = Owner(cluster=str(tmp_path), node="n1", incarnation="a")
