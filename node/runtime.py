@@ -92,6 +92,7 @@ class Runtime:
             log=log,
             source=source,
             clock=machine_clock,
+            skews=skews,
             version=version,
             tzdata=tzdata,
             running=lambda: len(self.worker.attempts),

@@ -10,6 +10,7 @@ from typing import Any
 from node.clock import Clock
 from node.config import NodeConfig
 from node.sessions import Open, Opened, OpenFailed, Renew, Renewed, RenewFailed, SessionEvent
+from node.skew import ClockSkews
 from node.views import StateSource
 from raftlog.errors import LogError
 from raftlog.interface import Lane, Log
@@ -22,7 +23,8 @@ Tell = Callable[[SessionEvent], None]
 
 
 class SessionCalls:
-    """`version`, `tzdata` and how many attempts are `running` are shown to the other nodes."""
+    """`version`, `tzdata` and how many attempts are `running` are shown to the other nodes. `skews` learns what time it
+    is for the others before they give this node any work."""
 
     def __init__(
         self,
@@ -31,6 +33,7 @@ class SessionCalls:
         log: Log,
         source: StateSource,
         clock: Clock,
+        skews: ClockSkews,
         version: str,
         tzdata: str,
         running: Callable[[], int],
@@ -39,6 +42,7 @@ class SessionCalls:
         self._log = log
         self._source = source
         self._clock = clock
+        self._skews = skews
         self._version = version
         self._tzdata = tzdata
         self._running = running
@@ -64,12 +68,18 @@ class SessionCalls:
             logger.warning("no session yet: %s", error)
             tell(OpenFailed(opening=action.opening))
         else:
+            self._look_at_the_clock()
             tell(Opened(opening=action.opening, incarnation=incarnation, code=reply.code))
 
     def _last_incarnation(self) -> int:
         with self._source.view() as view:
             session = view.session(self._config.node)
         return 0 if session is None else session.incarnation
+
+    def _look_at_the_clock(self) -> None:
+        """What was just acknowledged has been applied here: the state is of now."""
+        with self._source.view() as view:
+            self._skews.caught_up(view.clock_ms())
 
     def _opening(self, incarnation: int) -> OpenSession:
         return OpenSession(
@@ -103,6 +113,7 @@ class SessionCalls:
             logger.warning("renewal %d: %s", action.renewal, error)
             tell(RenewFailed(incarnation=action.incarnation, renewal=action.renewal))
         else:
+            self._look_at_the_clock()
             tell(Renewed(incarnation=action.incarnation, renewal=action.renewal, code=reply.code))
             if action.draining:
                 self._draining.set()

@@ -15,6 +15,7 @@ from statistics import median
 
 from node.clock import Clock
 from statemachine.clock import median_ms
+from statemachine.limits import CLOCK_OFF_MS
 
 TRUSTED_MS = 2_000
 """How far this node's wall clock may be from the cluster's to be followed. What is ever started too early, by a wrong
@@ -59,14 +60,22 @@ class ClockSkews:
             # Remembered, it would vote for the wrong time together with the next clock that goes wrong.
             heard.offsets_ms.clear()
         heard.offsets_ms.append(offset_ms)
-        if clock_ms is not None:
-            self._agreed_ms = clock_ms - _milliseconds(now_s)
+        self._remember(clock_ms)
         self._others_ms = [
             max(heard.offsets_ms)
             for other, heard in self._heard.items()
             if other != self._node and now_s - heard.at_s < HEARD_FOR_S
         ]
         self._maybe_tell()
+
+    def caught_up(self, clock_ms: int | None) -> None:
+        """This node has the state of now; by that, the cluster's clock is `clock_ms`."""
+        self._remember(clock_ms)
+        self._maybe_tell()
+
+    def _remember(self, clock_ms: int | None) -> None:
+        if clock_ms is not None:
+            self._agreed_ms = clock_ms - _milliseconds(self._clock.boottime())
 
     def skews_s(self, live: Collection[str]) -> Mapping[str, float]:
         """Seconds by which the clock of each live node that was heard is ahead of the median of them. The own renewals
@@ -79,14 +88,22 @@ class ClockSkews:
 
     def time_ms(self) -> int:
         """The wall clock of this node; the cluster's, if this one is too far from that."""
-        own_ms = self._clock.wall_ms()
-        if not self._others_ms:
-            return own_ms
-        boot_ms = _milliseconds(self._clock.boottime())
-        offset_ms = median_ms([own_ms - boot_ms, *self._others_ms], self._agreed_ms, NEAR_MS)
-        assert offset_ms is not None, "there are readings"
-        cluster_ms = boot_ms + offset_ms
+        own_ms, boot_ms = self._clock.wall_ms(), _milliseconds(self._clock.boottime())
+        if self._others_ms:
+            offset_ms = median_ms([own_ms - boot_ms, *self._others_ms], self._agreed_ms, NEAR_MS)
+            assert offset_ms is not None, "there are readings"
+            cluster_ms = boot_ms + offset_ms
+        else:
+            cluster_ms = self._remembered_ms(own_ms, boot_ms)
         return own_ms if abs(own_ms - cluster_ms) <= TRUSTED_MS else cluster_ms
+
+    def _remembered_ms(self, own_ms: int, boot_ms: int) -> int:
+        """Until another node is heard, a second or two after a start, only the state says what time it is for the
+        others. It lags, after an outage by all of that, so a clock that is further ahead may be right. If it is not,
+        the state machine gives this node nothing."""
+        if self._agreed_ms is None or abs(own_ms - boot_ms - self._agreed_ms) > CLOCK_OFF_MS + DELAY_MAX_MS:
+            return own_ms
+        return boot_ms + self._agreed_ms
 
     def _maybe_tell(self) -> None:
         ahead_ms = self._clock.wall_ms() - self.time_ms()

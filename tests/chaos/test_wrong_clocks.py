@@ -27,7 +27,7 @@ JUMP_AT_S = 12.0
 LAST_S = 14.0
 """How long the clock stays wrong: several renewals, and many ticks."""
 YEAR_S = 365 * 24 * 3600.0
-JUMPS_S = [sign * by_s for by_s in (1.0, 60.0, 3600.0, YEAR_S) for sign in (1, -1)]
+JUMPS_S = [sign * by_s for by_s in (1.0, 10.0, 60.0, 3600.0, YEAR_S) for sign in (1, -1)]
 Who = Callable[[SimulatedCluster], Sequence[str]]
 
 
@@ -61,6 +61,13 @@ def follower(cluster: SimulatedCluster) -> list[str]:
     return [name for name, node in cluster.nodes.items() if not node.leads][:1]
 
 
+def restarted(cluster: SimulatedCluster) -> list[str]:
+    """A follower that comes back at once: it is given work before it has heard of any other clock."""
+    [name] = follower(cluster)
+    cluster.nodes[name].crash("restarted", away_s=0.5)
+    return [name]
+
+
 def majority(cluster: SimulatedCluster) -> list[str]:
     return [*leader(cluster), *follower(cluster)]
 
@@ -79,14 +86,14 @@ def skipped(history: History) -> list[tuple[int, int, int, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("who", "jump_s"), [(leader, YEAR_S), (follower, -3600.0)])
+@pytest.mark.parametrize(("who", "jump_s"), [(leader, YEAR_S), (follower, -3600.0), (restarted, 10.0)])
 def test_a_wrong_clock_moves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: Who, jump_s: float) -> None:
     must_not_matter(tmp_path, monkeypatch, who, jump_s)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("jump_s", JUMPS_S)
-@pytest.mark.parametrize("who", [leader, follower])
+@pytest.mark.parametrize("who", [leader, follower, restarted])
 def test_nor_does_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: Who, jump_s: float) -> None:
     must_not_matter(tmp_path, monkeypatch, who, jump_s)
 

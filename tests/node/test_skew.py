@@ -135,7 +135,26 @@ def test_a_clock_that_came_right_unheard_is_no_witness_for_the_next_wrong_one(
     assert skews.time_ms() == clock.right_ms() + min(before_ms, jump_ms, key=abs)
 
 
-def test_who_is_alone_or_was_never_heard_has_only_its_own_clock(clock: SetClock, skews: ClockSkews) -> None:
+@pytest.mark.parametrize("jump_ms", [10_000, -10_000])
+def test_who_has_heard_nobody_yet_goes_by_what_the_state_says(clock: SetClock, skews: ClockSkews, jump_ms: int) -> None:
+    """A node with a wrong clock restarts: its first claims come before the others' next renewals."""
+    clock.off_ms = jump_ms
+    assert skews.time_ms() == clock.wall_ms()
+    skews.caught_up(clock.right_ms() - 1500)
+    assert skews.time_ms() == clock.right_ms() - 1500
+    clock.off_ms = 0
+    assert skews.time_ms() == clock.wall_ms()
+    skews.caught_up(None)
+    assert skews.time_ms() == clock.wall_ms()
+
+
+def test_what_the_state_says_is_not_believed_after_an_outage(clock: SetClock, skews: ClockSkews) -> None:
+    """Nor does it matter if the clock is wrong: the state machine gives such a session no work."""
+    skews.caught_up(clock.right_ms() - MINUTE)
+    assert skews.time_ms() == clock.wall_ms()
+
+
+def test_who_is_alone_has_only_its_own_clock(clock: SetClock, skews: ClockSkews) -> None:
     clock.off_ms = YEAR
     assert skews.time_ms() == clock.wall_ms()
     renew(skews, clock, n1=YEAR)
