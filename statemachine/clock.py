@@ -7,7 +7,7 @@ majority has proposed something again. What a proposer's clock decides is theref
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from statemachine.limits import ALONE_RENEWALS, CLOCK_OFF_MS, LEFT_ALONE_RENEWALS
 from statemachine.records import Session
@@ -31,18 +31,28 @@ def _must_wait(session: Session) -> bool:
 
 
 def median_ms(readings_ms: Collection[int], last_ms: int | None, near_ms: int = CLOCK_OFF_MS) -> int | None:
-    """The median, if a majority of the readings lies within `near_ms`. Else the reading that is nearest to what was
-    agreed before: of two that are a year apart that one is right; and of three, when one clock goes wrong just after
-    another came right and was not heard again, the median would be the less wrong of the two."""
+    """The median of the readings that belong to a majority within `near_ms`; of an even number of them, the one of the
+    middle two that is nearer to what was agreed before: of two that are ten seconds apart that one is right. Whoever
+    stands apart has no say, or a clock that is a year off would make the less wrong one of the others the median. If no
+    majority agrees, the reading that is nearest to what was agreed before: so when one clock goes wrong just after
+    another came right and was not heard again."""
     if not readings_ms:
         return last_ms
     ordered = sorted(readings_ms)
-    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    agreeing = _agreeing(ordered, near_ms)
+    said = agreeing or ordered
+    low, high = said[(len(said) - 1) // 2], said[len(said) // 2]
     if last_ms is None:
         return low
-    others = len(ordered) // 2  # beside any one of them, these make a majority
-    agree = any(ordered[first + others] - ordered[first] <= near_ms for first in range(len(ordered) - others))
-    return min((low, high) if agree else ordered, key=lambda reading_ms: abs(reading_ms - last_ms))
+    return min((low, high) if agreeing else ordered, key=lambda reading_ms: abs(reading_ms - last_ms))
+
+
+def _agreeing(ordered_ms: Sequence[int], near_ms: int) -> Sequence[int]:
+    """Those that belong to a majority of which no two are further apart than that."""
+    others = len(ordered_ms) // 2  # beside any one of them, these make a majority
+    firsts = range(len(ordered_ms) - others)
+    agree = [first for first in firsts if ordered_ms[first + others] - ordered_ms[first] <= near_ms]
+    return ordered_ms[agree[0] : agree[-1] + others + 1] if agree else ()
 
 
 def is_off(wall_ms: int | None, clock_ms: int | None) -> bool:

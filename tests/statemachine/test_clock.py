@@ -102,6 +102,16 @@ def test_if_no_majority_agrees_what_was_agreed_decides() -> None:
     assert clock.median_ms([NOW_MS + YEAR_MS, NOW_MS + YEAR_MS, NOW_MS], NOW_MS) == NOW_MS + YEAR_MS
 
 
+def test_whoever_stands_apart_does_not_make_another_the_median(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that is an hour off was set right, and not heard since; the other that goes wrong then is only so far off
+    that it still agrees. Counted with the first, it is the median."""
+    readings_ms = [NOW_MS + 3_600_000, NOW_MS + 10_000, NOW_MS]
+    assert clock.median_ms(readings_ms, NOW_MS - 1500) == NOW_MS
+    assert clock.median_ms([*readings_ms, NOW_MS, NOW_MS + 10_000], NOW_MS - 1500) == NOW_MS
+    monkeypatch.setattr(clock, "_agreeing", lambda ordered_ms, near_ms: ordered_ms)
+    assert clock.median_ms(readings_ms, NOW_MS - 1500) == NOW_MS + 10_000
+
+
 def test_what_a_wrong_clock_reports_counts(three: Driver) -> None:
     claims = three.apply(RunNow(now_ms=NOW_MS, job_id="A", nonce="x")).sent(RunClaimed)
     [(node, claim)] = claims
