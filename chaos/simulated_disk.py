@@ -113,11 +113,17 @@ class SimulatedDisk:
             self._machine.refuse_commit(self._disk)
         committed = self._disk.commit()
         narrow = self._machine.trouble == FULL_MAP
-        if narrow != self._machine.is_narrow:
+        if narrow != self._machine.is_narrow and not self._is_read():
             # From the next transaction on LMDB itself says that its map is full: it never goes below what is used.
+            # Whoever reads a copy of the state meanwhile would lose it, which no full disk does to anybody.
             self.environment.set_mapsize(PAGE_BYTES if narrow else MAP_BYTES)
             self._machine.is_narrow = narrow
         return committed
+
+    def _is_read(self) -> bool:
+        """Whether a transaction reads at this moment: LMDB lists them as (process, thread, transaction)."""
+        _, *readers = self.environment.readers().splitlines()
+        return any(not reader.endswith("-") for reader in map(str.strip, readers))
 
     def abort(self) -> None:
         self._used = False

@@ -20,7 +20,7 @@ from chaos.simulated_disk import SimulatedMachine
 from chaos.simulated_network import Network
 from chaos.simulated_plan import Plan
 from chaos.simulated_truth import TruthLog, WitnessedMachine
-from chaos.virtual_loop import Process, VirtualLoop
+from chaos.virtual_loop import Process, VirtualHandle, VirtualLoop
 from raftlog.config import Identity, RaftConfig
 from raftlog.local_protocol import socket_path
 from raftlog.node import Message, RaftNode, Ready
@@ -89,6 +89,7 @@ class LogProcess:
         self._charged_s = 0.0
         self._inbox: deque[tuple[str, int, Message]] = deque()
         self._stepping = False
+        self._committing: tuple[VirtualHandle, Ready] | None = None
         self._finished = False
         """It has crashed by itself."""
         self._wake_s = float("inf")
@@ -162,7 +163,19 @@ class LogProcess:
         self._stepping = True
         self._network.send(self.name, ready.immediate)
         took_s = self._charged_s + self._dice.expovariate(1 / self._plan.commit_s) + self.slow_s
-        self._loop.call_later(took_s, self._commit, ready, context=self.process.context)
+        self._committing = self._commit_in(took_s, ready), ready
+
+    def _commit_in(self, seconds: float, ready: Ready) -> VirtualHandle:
+        return self._loop.call_later(seconds, self._commit, ready, context=self.process.context)
+
+    def repair(self) -> None:
+        """Its disk is quick again: a slow commit that is under way ends, too, or healing would begin seconds later."""
+        self.doom = None
+        if self._committing is not None:
+            handle, ready = self._committing
+            handle.cancel()
+            self._committing = self._commit_in(0.0, ready), ready
+        self.slow_s = 0.0
 
     @contextmanager
     def _on_disk(self) -> Iterator[None]:
@@ -179,6 +192,7 @@ class LogProcess:
         self._ended(why)
 
     def _commit(self, ready: Ready) -> None:
+        self._committing = None
         doomed = self.doom is not None and self._reaches(self.doom.edge, ready)
         if doomed and self._crash_at(BEFORE_COMMIT):
             return

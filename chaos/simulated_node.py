@@ -292,8 +292,7 @@ class SimulatedNode:
         self.machine.trouble = None
         self.targets_slower, self.dies_at_target = 1.0, None
         if self.log is not None:
-            self.log.doom = None
-            self.log.slow_s = 0.0
+            self.log.repair()
         self.boot()
 
     # --- its own moves -----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ EPOCHS_MS = (
 )
 
 CHUNK_BYTES = 128 * 1024
-SMALL_CHUNKS_DELAY_S = 0.002
+SMALL_CHUNKS_DELAY_S = 0.012
 """On slower links a copy in small chunks takes longer than a log of a few entries reaches back: none would ever end."""
 
 
@@ -67,12 +67,14 @@ class Plan:
         kinds = tuple(kind for kind in faults if kinds_dice.random() < 0.6) or faults
         dice = random.Random(f"plan {seed}")
         epoch_ms, delay_s = dice.choice(EPOCHS_MS), dice.choice([0.0002, 0.002, 0.02, 0.08])
+        delay_tail_s = dice.choice([0.0, 0.01, 0.3])
+        is_quick = delay_s + delay_tail_s <= SMALL_CHUNKS_DELAY_S
         return cls(
             nodes=nodes,
             steps=steps,
             epoch_ms=epoch_ms,
             delay_s=delay_s,
-            delay_tail_s=dice.choice([0.0, 0.01, 0.3]),
+            delay_tail_s=delay_tail_s,
             commit_s=dice.choice([0.0005, 0.004, 0.02]),
             fault_every_s=dice.choice([0.5, 2.0, 4.0]),
             away_s=dice.choice([0.3, 2.0, 9.0]),
@@ -85,7 +87,7 @@ class Plan:
             failing=dice.choice([0.0, 0.1, 0.5]),
             faults=kinds,
             log_keep_entries=dice.choice([10, 50, 1_000_000]),
-            snapshot_chunk_bytes=dice.choice([1024 if delay_s <= SMALL_CHUNKS_DELAY_S else CHUNK_BYTES, CHUNK_BYTES]),
+            snapshot_chunk_bytes=dice.choice([1024 if is_quick else CHUNK_BYTES, CHUNK_BYTES]),
             calm_s=HEAL_S if dice.random() < LONG_CALM else CALM_S,
             only=only,
         )
