@@ -50,8 +50,8 @@ class ModelState:
 
     @property
     def clock_ms(self) -> int:
-        """The median of the live sessions' clocks; of two, and if no majority agrees, the one nearest to what it
-        was before this proposal.
+        """The median of the live sessions' clocks that belong to a majority which agrees; of two, and if none does, the
+        one nearest to what it was before this proposal.
         A node that comes back alone must renew twice before it is believed that much time has passed;
         one that the others have left, twenty times."""
         live = [session for session in self.sessions.values() if session.live]
@@ -62,8 +62,11 @@ class ModelState:
             far = abs(live[0].wall_ms - self.clock_before_ms) > 15 * SECOND
             return self.clock_before_ms if far else live[0].wall_ms
         walls = sorted(session.wall_ms for session in live)
-        if all(sum(0 <= other - wall <= 15 * SECOND for other in walls) * 2 <= len(walls) for wall in walls):
+        groups = [[other for other in walls if 0 <= other - wall <= 15 * SECOND] for wall in walls]
+        agreeing = {wall for group in groups if len(group) * 2 > len(walls) for wall in group}
+        if not agreeing:
             return min(walls, key=lambda wall_ms: abs(wall_ms - self.clock_before_ms))
+        walls = [wall for wall in walls if wall in agreeing]
         while len(walls) > 2:
             walls = walls[1:-1]
         return min(walls, key=lambda wall_ms: abs(wall_ms - self.clock_before_ms))
