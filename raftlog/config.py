@@ -157,8 +157,9 @@ class Identity:
     """Ids of all voting nodes: this one among them, unless it is a learner."""
     cluster_id: str
     bootstrap: bool = False
-    """This node belongs to the cluster's first start. An empty store without it neither votes nor stands until it has
-    caught up: under its old id it may have promised things that the lost store knew."""
+    """This node belongs to the cluster's first start. An empty store without it neither votes nor stands, nor
+    does it count, until it has caught up with a leader that a majority of the others confirms: under its old id it may
+    have promised things that the lost store knew."""
     learner: bool = False
     """This node follows the log and proposes, but neither votes nor stands, nor is it counted: it comes and goes
     without touching the quorum."""

@@ -100,6 +100,11 @@ class Core(StateCopies):
         echoes = sum(self._followers[peer.id].echoed_seq >= seq for peer in self._peers)
         return 1 + echoes >= self._majority
 
+    def _confirmed_seq(self) -> int:
+        """The last append_entries of which that is true."""
+        echoed = sorted((self._followers[peer.id].echoed_seq for peer in self._peers), reverse=True)
+        return self._append_seq if self._majority == 1 else echoed[self._majority - 2]
+
     # Inputs.
 
     def peer_connected(self, peer: str) -> None:
@@ -186,7 +191,8 @@ class Core(StateCopies):
         self._pass_on(node, guards.bounded_append(message))
         self._pre_votes.forget()
         self._heard_leader_at = self._clock()
-        self._joining.heard(self.term(), message.get("last_index", 0))
+        confirmed_seq = message.get("confirmed_seq", 0)
+        self._joining.heard(self.term(), message.get("last_index", 0), self._answering_seq, confirmed_seq)
 
     def _assert_committed_prefix(self, node: PeerNode, message: Message) -> None:
         """A leader holds everything that is committed: one that differs there would be rejected for ever, and
@@ -214,7 +220,7 @@ class Core(StateCopies):
 
     def _take_answer(self, node: PeerNode, message: Message) -> None:
         follower = self._followers[node.id]
-        follower.echoed(message["seq"])
+        follower.echoed(message["seq"], joined=message["joined"])
         reset = is_reset_to_act_upon(follower, message)
         before = self._SyncObj__raftNextIndex[node]
         self._pass_on(node, message | {"reset": reset})
@@ -234,7 +240,11 @@ class Core(StateCopies):
         """A rejection names the entry after the commit index, which always fits the leader's log: the library's own
         guesses step back one entry a round trip, or jump ahead (trap 14)."""
         next_index = self.commit_index() + 1 if reset else nextNodeIdx or self._journal.last_index + 1
-        self._answers.add(node.id, Answer(self.term(), self._answering_seq, next_index, reset, success))
+        joined = self._joining.has_joined()
+        if not joined:
+            # What it says it has, it helps to commit: nothing, beyond what is committed without it (S5).
+            next_index = min(next_index, self.commit_index() + 1)
+        self._answers.add(node.id, Answer(self.term(), self._answering_seq, next_index, reset, success, joined))
 
     # Overrides: becoming the leader.
 
@@ -299,6 +309,7 @@ class Core(StateCopies):
             "prevLogTerm": self._journal.entry(previous_index)[2],
             "seq": self._append_seq,
             "last_index": self._journal.last_index,
+            "confirmed_seq": self._confirmed_seq(),
         }
 
     def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802

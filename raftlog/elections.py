@@ -96,7 +96,7 @@ class Elections(syncobj.SyncObj):  # type: ignore[misc]  # the library is untype
 
     def _may_stand(self) -> bool:
         """Whether standing makes sense: with the votes of a majority within reach."""
-        if self._is_learner or not self._joining.may_vote():
+        if self._is_learner or not self._joining.has_joined():
             return False
         return 1 + sum(self.is_connected(peer.id) for peer in self._peers) >= self._majority
 
@@ -170,7 +170,7 @@ class Elections(syncobj.SyncObj):  # type: ignore[misc]  # the library is untype
     def _on_vote_request(self, node: PeerNode, message: Message) -> None:
         """A store that may have forgotten what it acknowledged must not help elect a leader without it (S5). And nobody
         deposes a leader that serves: neither by this vote nor by the request's higher term."""
-        if not self._joining.may_vote() or (self._serves_a_leader() and not message["transfer"]):
+        if not self._joining.has_joined() or (self._serves_a_leader() and not message["transfer"]):
             return
         self._pre_votes.forget()
         self._pass_on(node, message)
@@ -184,7 +184,7 @@ class Elections(syncobj.SyncObj):  # type: ignore[misc]  # the library is untype
         self._outbox.put(node.id, answer | {"granted": self._would_vote(message)})
 
     def _would_vote(self, message: Message) -> bool:
-        if not self._joining.may_vote() or self._serves_a_leader() or message["term"] < self.term():
+        if not self._joining.has_joined() or self._serves_a_leader() or message["term"] < self.term():
             return False
         return (message["last_log_term"], message["last_log_index"]) >= self._last_entry()
 

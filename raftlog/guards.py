@@ -18,7 +18,7 @@ from raftlog.pysyncobj_bindings import NO_OP, REGULAR
 Message = dict[str, Any]
 
 _NUMBERS: Final[dict[str, tuple[str, ...]]] = {
-    "append_entries": ("term", "commit_index", "prevLogIdx", "prevLogTerm", "seq", "last_index"),
+    "append_entries": ("term", "commit_index", "prevLogIdx", "prevLogTerm", "seq", "last_index", "confirmed_seq"),
     "next_node_idx": ("term", "next_node_idx", "seq"),
     "request_vote": ("term", "last_log_index", "last_log_term"),
     "response_vote": ("term",),
@@ -81,8 +81,8 @@ def is_payload(payload: bytes, config: RaftConfig) -> bool:
 
 
 def _check_answer(message: Message, config: RaftConfig) -> None:
-    if type(message.get("reset")) is not bool or type(message.get("success")) is not bool:
-        raise MessageRefused("next_node_idx without reset or success")
+    if not all(type(message.get(name)) is bool for name in ("reset", "success", "joined")):
+        raise MessageRefused("next_node_idx without reset, success or joined")
     if message["next_node_idx"] < 1:
         raise MessageRefused("next_node_idx below the first entry")
 

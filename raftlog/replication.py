@@ -22,6 +22,7 @@ class Follower:
     sent_seq: int = 0
     sent_commit_index: int = 0
     echoed_seq: int = 0
+    """Of a member that has joined: an empty store's answers say nothing about who leads."""
     reset_floor: int = 0
     """Rejections of what was sent before the last rejection was acted upon say nothing new."""
 
@@ -31,8 +32,9 @@ class Follower:
             self.in_flight.append((seq, size))
             self.in_flight_bytes += size
 
-    def echoed(self, seq: int) -> None:
-        self.echoed_seq = max(self.echoed_seq, seq)
+    def echoed(self, seq: int, *, joined: bool) -> None:
+        if joined:
+            self.echoed_seq = max(self.echoed_seq, seq)
         while self.in_flight and self.in_flight[0][0] <= seq:
             self.in_flight_bytes -= self.in_flight.popleft()[1]
 
@@ -50,6 +52,8 @@ class Answer(NamedTuple):
     next_index: int
     reset: bool
     success: bool
+    joined: bool = True
+    """See joining.py."""
 
     def message(self) -> Message:
         return {
@@ -59,6 +63,7 @@ class Answer(NamedTuple):
             "next_node_idx": self.next_index,
             "reset": self.reset,
             "success": self.success,
+            "joined": self.joined,
         }
 
 

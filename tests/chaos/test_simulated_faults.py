@@ -64,7 +64,7 @@ WIPE_SEEDS = (0, 3)
 @pytest.mark.slow
 def test_without_the_gate_a_wiped_node_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that must fail: an empty disk votes under its old id, and elects a leader without what it acknowledged."""
-    monkeypatch.setattr(Joining, "may_vote", lambda self: True)
+    monkeypatch.setattr(Joining, "has_joined", lambda self: True)
     for seed in WIPE_SEEDS:
         campaign = Campaign(first_seed=seed, seeds=1, nodes=3, steps=6, faults=("wipe-chain",))
         if run_seed(seed, campaign, SystemClock().monotonic).violations:

@@ -24,7 +24,7 @@ VOTES = [
     {"type": "pre_vote_answer", "term": 9, "round": 1, "granted": True},
     {"type": "timeout_now", "term": 1},
     {"type": "append_entries", "term": 9, "commit_index": 0, "entries": [], "prevLogIdx": 1, "prevLogTerm": 0}
-    | {"seq": 1, "last_index": 1},
+    | {"seq": 1, "last_index": 1, "confirmed_seq": 0},
 ]
 """What only members say."""
 

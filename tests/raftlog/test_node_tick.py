@@ -111,6 +111,7 @@ def test_two_leaders_of_one_term_stop_the_process(bench: Bench) -> None:
         "entries": [],
         "seq": 1,
         "last_index": 2,
+        "confirmed_seq": 0,
     }
     with pytest.raises(LogBroken, match="two leaders in term 1"):
         bench.nodes["n2"].receive("n3", message, connection=bench.connections["n3", "n2"])
@@ -132,7 +133,15 @@ def test_a_node_cut_off_from_all_does_not_raise_its_term(bench: Bench) -> None:
 def test_a_leader_that_differs_in_what_is_committed_stops_the_process(bench: Bench) -> None:
     """It would be rejected for ever, and nobody would see that the replicas differ."""
     bench.elect("n1")
-    message = {"type": "append_entries", "term": 1, "commit_index": 2, "entries": [], "seq": 9, "last_index": 2}
+    message = {
+        "type": "append_entries",
+        "term": 1,
+        "commit_index": 2,
+        "entries": [],
+        "seq": 9,
+        "last_index": 2,
+        "confirmed_seq": 0,
+    }
     with pytest.raises(LogBroken, match="entry 2 is committed here in term 1, n1 has another"):
         bench.nodes["n2"].receive(
             "n1", message | {"prevLogIdx": 2, "prevLogTerm": 0}, connection=bench.connections["n1", "n2"]

@@ -78,9 +78,12 @@ def test_a_window_empties_with_the_echo() -> None:
     for seq, size in ((1, 100), (2, 0), (3, 50)):
         follower.sent(seq, size, commit_index=1)
     assert follower.in_flight_bytes == 150
-    follower.echoed(2)
+    follower.echoed(3, joined=False)
+    assert follower.in_flight_bytes == 0 and follower.echoed_seq == 0, "an empty store confirms nothing"
+    follower.sent(3, 50, commit_index=1)
+    follower.echoed(2, joined=True)
     assert (follower.in_flight_bytes, follower.echoed_seq) == (50, 2)
-    follower.echoed(1)
+    follower.echoed(1, joined=True)
     assert follower.echoed_seq == 2, "an echo never falls"
     follower.forget_in_flight()
     assert follower.in_flight_bytes == 0

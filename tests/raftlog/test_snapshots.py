@@ -182,10 +182,10 @@ def test_S5_an_empty_store_votes_once_its_copy_and_the_log_behind_it_reach_far_e
     bench.start("n3", bootstrap=False)
     connect(bench, "n3")
     until_chunks_flow(bench, 5)
-    assert not bench.nodes["n3"]._core._joining.may_vote()
+    assert not bench.nodes["n3"]._core._joining.has_joined()
     until_installed(bench)
     bench.run(0.5)
-    assert bench.nodes["n3"]._core._joining.may_vote()
+    assert bench.nodes["n3"]._core._joining.has_joined()
 
 
 def test_a_leader_does_not_hand_over_to_a_follower_that_gets_a_copy(bench: Bench, guard: Any) -> None:

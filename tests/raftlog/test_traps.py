@@ -246,7 +246,7 @@ def test_trap_12_no_entry_of_the_log_changes_who_counts(bench: Bench, guard: Any
     message = {"type": "append_entries", "term": 1, "commit_index": 2, "prevLogIdx": 2, "prevLogTerm": 1, "seq": 99}
     with guard.verdict():
         with contextlib.suppress(MessageRefused, NotImplementedError):
-            content = message | {"entries": [[add_n9, 3, 1]], "last_index": 3}
+            content = message | {"entries": [[add_n9, 3, 1]], "last_index": 3, "confirmed_seq": 0}
             bench.nodes["n2"].receive("n1", content, connection=bench.connections["n1", "n2"])
         assert set(core._SyncObj__otherNodes) == members
         assert bench.nodes["n2"]._journal.last_index == 2
