@@ -31,6 +31,7 @@ LOOK_EVERY_S = 0.2
 """How late an applied entry may be noticed: every check of an instant against the log is so lenient."""
 STATUS_EVERY_S = 0.3
 STATUS_S = 1.0
+TRANSFER_S = 10.0
 SAMPLE_EVERY_S = 5.0
 POLL_EVERY_S = 0.1
 HTTP_PORT, RAFT_PORT, SINK_PORT = 8101, 7101, 8080
@@ -64,6 +65,8 @@ class LiveCluster:
         self.broken: list[str] = []
         self.leaders: list[LeaderSeen] = []
         self.samples: list[Sample] = []
+        self.handovers = 0
+        """Requests to hand the leadership over after which another led."""
         self.say = say
         self.sink_file = root / "sink.jsonl"
         self.sink_url = ""
@@ -306,6 +309,16 @@ class LiveCluster:
                 return await response.json() if response.status == 200 else None
         except (aiohttp.ClientError, OSError, TimeoutError):
             return None
+
+    async def transfer(self, name: str, to: str | None) -> bool:
+        """Ask a node to have the leadership handed over; whether somebody new leads."""
+        assert self._session is not None
+        url, body = self.nodes[name].place.url + "/v1/cluster:transfer", {} if to is None else {"to": to}
+        try:
+            async with asyncio.timeout(TRANSFER_S), self._session.post(url, json=body) as response:
+                return response.status == 200
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return False
 
     async def _watch_logs(self) -> None:
         while True:

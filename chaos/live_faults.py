@@ -27,6 +27,7 @@ KINDS = (
     "clock",
     "restart",
     "rolling",
+    "transfer",
     "wipe",
 )
 ALONE = ("wipe", "rolling")
@@ -58,9 +59,10 @@ class Planned:
     who: Who
     part: Part
     amount: float
-    """clock: seconds off; flap: its period."""
+    """clock: seconds off; flap, transfer: its period."""
     coin: bool
-    """partition: halves; one-way: it is heard but hears nothing; restart: a kill follows the signal."""
+    """partition: halves; one-way: it is heard but hears nothing; restart: a kill follows the signal; transfer: to a
+    node that is named, which may be down or behind, or lead already."""
 
 
 def draw_schedule(seed: int, *, duration_s: float, kinds: Sequence[str]) -> list[Planned]:

@@ -307,6 +307,27 @@ async def reset(cluster: LiveCluster, planned: Planned, dice: random.Random) -> 
         yield told
 
 
+@asynccontextmanager
+async def transfer(cluster: LiveCluster, planned: Planned, dice: random.Random) -> AsyncIterator[str]:
+    """Whoever leads is asked to hand over, again and again, through any node."""
+    handing = asyncio.create_task(_handing_over(cluster, planned, dice))
+    try:
+        yield f"every {planned.amount:g} s for {planned.lasts_s:.1f} s"
+    finally:
+        handing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await handing
+
+
+async def _handing_over(cluster: LiveCluster, planned: Planned, dice: random.Random) -> None:
+    names = list(cluster.nodes)
+    while True:
+        asked, to = dice.choice(names), dice.choice(names) if planned.coin else None
+        if await cluster.transfer(asked, to):
+            cluster.handovers += 1
+        await asyncio.sleep(planned.amount)
+
+
 NEMESES: dict[str, Callable[[LiveCluster, Planned, random.Random], AbstractAsyncContextManager[str]]] = {
     "kill": kill,
     "pause": pause,
@@ -320,5 +341,6 @@ NEMESES: dict[str, Callable[[LiveCluster, Planned, random.Random], AbstractAsync
     "clock": clock,
     "restart": restart,
     "rolling": rolling,
+    "transfer": transfer,
     "wipe": wipe,
 }

@@ -113,6 +113,10 @@ class LiveRun:
                 raise TimeoutError(f"the nodes were not ready {READY_S:g} s after their start")
             work = self._begin_work(session)
             await nemeses.run(cluster.now() + self._plan.duration_s)
+            if cluster.handovers:
+                self._say(
+                    f"{cluster.now():7.1f} s  on request the leadership was handed over {cluster.handovers} times"
+                )
             await self._heal(work)
             await self._settle()
             states = await self._stop()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from chaos.live_faults import FIRST_S, KINDS, LASTS_IN_SHORT_RUN_S, draw_schedule
+from chaos.live_faults import FIRST_S, KINDS, LASTS_IN_SHORT_RUN_S, Planned, draw_schedule
 from chaos.live_nemeses import NEMESES
 from chaos.live_network import Cut, both_ways, ring_cuts, rules_of
 
@@ -66,3 +70,27 @@ def test_a_cut_at_the_receiver_stands_in_its_namespace() -> None:
     assert list(rules_of(reset, ADDRESSES)) == [
         ("n2", ["INPUT", "-s", "10.0.0.1", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset"])
     ]
+
+
+@pytest.mark.parametrize("named", [False, True])
+async def test_leaders_hand_over_again_and_again_until_the_fault_is_over(named: bool) -> None:
+    """(N15) With and without a successor that is named; every third request finds nobody to hand over."""
+    asked: list[tuple[str, str | None]] = []
+    enough = asyncio.Event()
+
+    async def transfer(name: str, to: str | None) -> bool:
+        asked.append((name, to))
+        if len(asked) == 6:
+            enough.set()
+        return len(asked) % 3 > 0
+
+    cluster = SimpleNamespace(nodes=dict.fromkeys(FIVE), transfer=transfer, handovers=0)
+    planned = Planned(number=1, at_s=0.0, kind="transfer", lasts_s=1.0, who="any", part="both", amount=0.0, coin=named)
+    async with NEMESES["transfer"](cast(Any, cluster), planned, random.Random(1)):
+        await enough.wait()
+    done = len(asked)
+    await asyncio.sleep(0)
+    assert len(asked) == done
+    assert cluster.handovers >= 4
+    assert all((to is not None) == named for _, to in asked)
+    assert len({name for name, _ in asked}) > 1
