@@ -20,7 +20,8 @@ Answer = Literal["ok", "fail", "info"]
 """ok: it happened; fail: it did not, nor will; info: it may have, or may yet."""
 
 
-OperationKind = Literal["create", "delete", "run_now", "read", "read_run", "list"]
+OperationKind = Literal["create", "delete", "run_now", "read", "read_run", "list", "repeat", "misuse", "excess"]
+"""repeat: a create again under its key; misuse: another create under that key; excess: one that is beyond a limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +62,8 @@ class Operation:
     refusal: int | None = None
     """The HTTP status of a refusal; 409 on create: the name is taken."""
     detail: str = ""
+    earlier: str | None = None
+    """repeat, misuse: the job that was made first under the key."""
 
     @property
     def stale_s(self) -> float:

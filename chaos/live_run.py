@@ -142,7 +142,7 @@ class LiveRun:
         every_s = dice.choice(CALL_EVERY_S)
         names = tuple(cluster.nodes)
         self._clients = [
-            LiveClient(f"c{number}", names, reach, cluster.now, random.Random(dice.random()))
+            LiveClient(f"c{number}", names, reach, cluster.now, random.Random(dice.random()), self._epoch_ms)
             for number in range(CLIENTS)
         ]
         for client in self._clients:

@@ -141,7 +141,7 @@ class SimulatedCluster:
             return await self.nodes[node].call(call)
 
         dice = random.Random(f"client {self.seed} {number}")
-        return Client(f"c{number}", self.members, reach, self.loop.time, dice)
+        return Client(f"c{number}", self.members, reach, self.loop.time, dice, self.plan.epoch_ms)
 
     def _heal(self) -> None:
         """Everything works again, clients go home, and nothing more goes wrong."""

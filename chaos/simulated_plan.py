@@ -14,8 +14,8 @@ CALM_S = RECOVERED_S + 6.0
 LONG_CALM = 0.1
 """The part of the seeds that stay to see what comes late: for HEAL_S."""
 EPOCHS_MS = (
-    1_774_745_940_000,  # 2026-03-29 00:59 UTC, a minute before the clocks of Europe go forward
-    1_792_889_940_000,  # 2026-10-25 00:59 UTC, before they go back
+    1_774_745_970_000,  # 2026-03-29 00:59:30 UTC, before the clocks of Europe go forward
+    1_792_889_970_000,  # 2026-10-25 00:59:30 UTC, before they go back
     1_767_225_570_000,  # 2025-12-31 23:59:30 UTC
     1_835_395_170_000,  # 2028-02-28 23:59:30 UTC
 )

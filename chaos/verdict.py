@@ -21,6 +21,7 @@ from chaos.check_reads import (
     runs_stay_known,
     same_index_same_answer,
 )
+from chaos.check_requests import excess_is_refused, keys_answer_once, repeats_are_not_refused
 from chaos.check_resources import compared, nothing_leaks
 from chaos.check_sessions import deleted_starts_nothing, lapsed_has_killed, lapsed_starts_nothing
 from chaos.check_state import (
@@ -87,6 +88,11 @@ def _operations(*kinds: str) -> Count:
     return lambda history: sum(one.kind in kinds and one.answer == "ok" for one in history.operations)
 
 
+def _asked(*kinds: str) -> Count:
+    """Whatever came of it."""
+    return lambda history: sum(one.kind in kinds for one in history.operations)
+
+
 def _exclusive_runs(history: History) -> int:
     exclusive = exclusive_jobs(history)
     return len({one.run_id for one in history.truth if isinstance(one, Claimed) and one.job_id in exclusive})
@@ -98,6 +104,7 @@ def _effects(history: History) -> int:
 
 CHECKS: tuple[Check, ...] = (
     Check(promise="broken", checker=nothing_broke, looked_at=lambda history: len(history.truth), noun="facts"),
+    Check(promise="broken", checker=excess_is_refused, looked_at=_asked("excess"), noun="requests beyond a limit"),
     Check(promise="I1", checker=one_run_a_tick, looked_at=_truths(Fired), noun="firings"),
     Check(promise="I1", checker=effects_have_claims, looked_at=_effects, noun="calls of targets"),
     Check(promise="I2", checker=every_tick_accounted, looked_at=_runs(), noun="runs and skips of all nodes"),
@@ -109,6 +116,8 @@ CHECKS: tuple[Check, ...] = (
     Check(promise="I4", checker=successes_were_seen, looked_at=_runs(RunState.SUCCEEDED), noun="runs that succeeded"),
     Check(promise="I4", checker=attempts_are_numbered, looked_at=_runs(), noun="runs and skips of all nodes"),
     Check(promise="I5", checker=nothing_acknowledged_lost, looked_at=_operations(*WRITES), noun="acknowledged writes"),
+    Check(promise="I5", checker=keys_answer_once, looked_at=_asked("repeat", "misuse"), noun="keys used again"),
+    Check(promise="I5", checker=repeats_are_not_refused, looked_at=_asked("repeat"), noun="creates repeated"),
     Check(promise="I6", checker=replicas_agree, looked_at=lambda history: len(history.states), noun="final states"),
     Check(promise="I7", checker=no_two_at_once, looked_at=_exclusive_runs, noun="runs of jobs that allow no overlap"),
     Check(promise="I7", checker=skips_say_why, looked_at=_runs(RunState.SKIPPED), noun="skips"),

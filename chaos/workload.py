@@ -5,35 +5,33 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from chaos.history import Operation, OperationKind, Seen
+from chaos.workload_drafts import Drafts
 from node.interface import (
     LIST_LIMIT_MAX,
     Consistency,
     HoraeError,
-    HttpTarget,
     JobCreated,
     JobDraft,
     JobPage,
     JobView,
-    NoopTarget,
     OutcomeUnknown,
     Read,
     Run,
     Scheduler,
 )
 
-PERIODS_S = (1, 2, 3, 5)
-SCRIPTS = ("quick", "quick", "slow", "hang", "failing", "deadly")
 RETRIES_MAX = 4
-ATTEMPT_S = 4.0
-"""The timeout of an attempt."""
 ANSWER_S = 8.0
 """How long a client waits for an answer."""
 AGAIN_S = 0.5
+MISUSED = 0.5
+"""Part of the keys that are used again, for something else."""
 TRY_AGAIN = (429, 503)
 NOT_FOUND = 404
 READS = ("read", "read_run", "list")
@@ -41,11 +39,10 @@ HOW: Mapping[bool, Consistency] = {True: "local", False: "linearizable"}
 LOCAL_READS = 0.3
 LISTS = 0.5
 """Part of the reads of a client that only reads."""
-CONTESTED_NAMES = 0.2
-"""Part of the jobs that get a name which others want too."""
-CONTESTED_NAMES_MAX = 3
 RUNS_READ_MAX = 5
 """So many of the last runs that it made does a client look at."""
+MADE_KEPT = 20
+"""Of so many of its last jobs it still has the key."""
 FOUND_NOTHING = Seen(applied_index=None, stale_s=0.0, jobs={})
 
 
@@ -66,17 +63,27 @@ class Client:
     """One client: one request at a time, repeated on another node, under the same key, when its fate is unknown."""
 
     def __init__(
-        self, name: str, nodes: tuple[str, ...], reach: Reach, now: Callable[[], float], dice: random.Random
+        self,
+        name: str,
+        nodes: tuple[str, ...],
+        reach: Reach,
+        now: Callable[[], float],
+        dice: random.Random,
+        epoch_ms: int,
     ) -> None:
+        """`epoch_ms`: the right unix time when `now` was 0."""
         self._name = name
         self._nodes = nodes
         self._reach = reach
         self._now = now
         self._dice = dice
+        self._drafts = Drafts(name, dice, epoch_ms)
         self._serial = 0
         self._under_way: Operation | None = None
         self._leaving = False
         self._answered: list[Operation] = []
+        self._made: deque[tuple[JobDraft, str, str]] = deque(maxlen=MADE_KEPT)
+        """What it was told that it had made: draft, key, id."""
         self.jobs: list[str] = []
         """Ids of jobs that it knows and has not deleted."""
         self.runs: list[str] = []
@@ -89,9 +96,26 @@ class Client:
 
     async def create(self) -> None:
         draft, key = self.draft(), self._key()
-        await self._repeat(
+        made = await self._repeat(
             "create", lambda scheduler: scheduler.create_job(draft, idempotency_key=key), name=draft.name
         )
+        if made is not None:
+            self.jobs.append(made.job_id)
+            self._made.append((draft, key, made.job_id))
+
+    async def use_a_key_again(self) -> None:
+        """For what it was used for, which must answer the same; or for something else, which must be refused."""
+        if self._made:
+            draft, key, job_id = self._dice.choice(self._made)
+            misused = self._dice.random() < MISUSED
+            asked = self._drafts.other(draft) if misused else draft
+            call = lambda scheduler: scheduler.create_job(asked, idempotency_key=key)  # noqa: E731
+            await self._repeat("misuse" if misused else "repeat", call, earlier=job_id)
+
+    async def ask_too_much(self) -> None:
+        self._serial += 1
+        draft = self._drafts.bad(self._serial, self._now())
+        await self._repeat("excess", lambda scheduler: scheduler.create_job(draft))
 
     async def delete(self) -> None:
         if self.jobs:
@@ -133,6 +157,7 @@ class Client:
         acts = [
             *(self.create, self.create, self.delete, self.run_now, self.run_now),
             *(self.read, self.read, self.read_run, self.list_jobs),
+            *(self.use_a_key_again, self.ask_too_much),
         ]
         while not self._leaving:
             await self._dice.choice(acts)()
@@ -152,29 +177,9 @@ class Client:
         """Ask nothing more; what is under way is waited for."""
         self._leaving = True
 
-    def _job_name(self) -> str:
-        """Its own, or one that other clients want too."""
-        if self._dice.random() < CONTESTED_NAMES:
-            return f"contested-{self._dice.randrange(CONTESTED_NAMES_MAX)}"
-        return f"{self._name}-{self._serial}"
-
     def draft(self) -> JobDraft:
         self._serial += 1
-        script = self._dice.choice(SCRIPTS)
-        noop = self._dice.random() < 0.4
-        return JobDraft(
-            name=self._job_name(),
-            schedule=f"@every {self._dice.choice(PERIODS_S)}s",
-            target=NoopTarget() if noop else HttpTarget(url=f"http://sink.example/{script}"),
-            timeout_s=ATTEMPT_S,
-            max_retries=self._dice.choice([0, 2]),
-            backoff_base_s=1.0,
-            priority=self._dice.choice([2, 5, 9]),
-            overlap_policy=self._dice.choice(["allow", "allow", "skip", "queue_one", "queue_all", "replace"]),
-            jitter_s=self._dice.choice([0.0, 0.0, 0.7]),
-            misfire_policy=self._dice.choice(["skip", "run_once"]),
-            misfire_grace_s=self._dice.choice([2.0, 60.0]),
-        )
+        return self._drafts.good(self._serial, self._now())
 
     def _key(self) -> str:
         self._serial += 1
@@ -187,6 +192,7 @@ class Client:
         subject: str | None = None,
         name: str | None = None,
         local: bool = False,
+        earlier: str | None = None,
     ) -> Any:
         """What was answered in the end, or None. Of the whole: once a try's fate was unknown, a later refusal says
         nothing about it."""
@@ -200,6 +206,7 @@ class Client:
             subject=subject,
             name=name,
             local=local,
+            earlier=earlier,
         )
         self._under_way = operation
         unknown = False
@@ -229,8 +236,6 @@ class Client:
 
     def _succeeded(self, operation: Operation, value: object) -> None:
         self._record(operation, answer="ok", **_learned(value))
-        if isinstance(value, JobCreated):
-            self.jobs.append(value.job_id)
         if isinstance(value, Run):
             self.runs.append(value.run_id)
 
