@@ -41,12 +41,14 @@ class QuorumProbe:
         return index
 
     async def run(self) -> None:
-        """Until cancelled, or the log is closed."""
+        """Until cancelled, or the log is closed. A barrier that nothing comes of is no reason to ask later: a leader's
+        log process takes silence for a node process that hangs, and hands over."""
         while True:
+            asked_s = self._clock.monotonic()
             try:
                 await self.barrier(timeout_s=max(self._every_s, PROBE_TIMEOUT_S))
             except LogClosed:
                 return
             except LogError as error:
                 logger.warning("no majority: %s", error)
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(max(asked_s + self._every_s - self._clock.monotonic(), 0.0))
