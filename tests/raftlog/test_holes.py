@@ -39,15 +39,8 @@ def with_unverified_tail(bench: Bench) -> None:
 
 
 def append(term: int, commit_index: int, **more: Any) -> dict[str, Any]:
-    return {
-        "type": "append_entries",
-        "term": term,
-        "commit_index": commit_index,
-        "seq": 1,
-        "last_index": 3,
-        "confirmed_seq": 0,
-        **more,
-    }
+    message = {"type": "append_entries", "term": term, "commit_index": commit_index, "seq": 1, "last_index": 3}
+    return message | {"confirmed_seq": 0} | more
 
 
 def committed_by(bench: Bench, name: str) -> int:
