@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chaos import workload
+from chaos import workload_drafts
 from node.config import ClusterSettings
 from node.interface import Consistency
 from node.reads import Reads
@@ -45,6 +45,6 @@ def test_overlaps_that_nobody_judges_are_caught(monkeypatch: pytest.MonkeyPatch)
 def test_attempts_that_nobody_kills_at_the_lapse_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes start nothing after the fence, but what they run goes on under a session that has ended."""
     monkeypatch.setattr(ClusterSettings, "kill_s", 2e6)
-    monkeypatch.setattr(workload, "SCRIPTS", ("hang",))
-    monkeypatch.setattr(workload, "ATTEMPT_S", 20.0)
+    monkeypatch.setattr(workload_drafts, "SCRIPTS", ("hang",))
+    monkeypatch.setattr(workload_drafts, "ATTEMPT_S", 20.0)
     assert seen_by("I9", 4, lambda found: any(" ran " in what for what in found), steps=6, faults=("isolate", "pause"))

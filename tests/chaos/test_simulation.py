@@ -130,7 +130,7 @@ def test_results_under_old_tokens_are_caught(monkeypatch: pytest.MonkeyPatch) ->
         known = found is not None and attempts.allows(found, move)
         return found if known else PlainReply(code="illegal_state")
 
-    monkeypatch.setattr(attempts, "_held_run", held_by_anyone)
+    monkeypatch.setattr(attempts, "held_run", held_by_anyone)
     assert seen_by("I3", 3, steps=3, faults=("pause", "isolate"))
 
 
