@@ -1,7 +1,4 @@
-"""I7: what may not run at once does not, and what is skipped for it says for what.
-
-Quotas and per-job limits are not there yet; their counters are to be replayed here.
-"""
+"""I7: what may not run at once does not, and what is skipped for it says for what."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ Answer = Literal["ok", "fail", "info"]
 """ok: it happened; fail: it did not, nor will; info: it may have, or may yet."""
 
 
-OperationKind = Literal["create", "delete", "run_now", "read", "read_run", "list", "repeat", "misuse", "excess"]
+Asked = Literal["create", "delete", "run_now", "cancel", "quota", "read", "read_run", "list", "list_runs"]
+AskedOddly = Literal["repeat", "misuse", "excess"]
+OperationKind = Asked | AskedOddly
 """repeat: a create again under its key; misuse: another create under that key; excess: one that is beyond a limit."""
 
 
@@ -64,6 +66,8 @@ class Operation:
     detail: str = ""
     earlier: str | None = None
     """repeat, misuse: the job that was made first under the key."""
+    effective: bool | None = None
+    """cancel: whether the run has ended, its attempt killed."""
 
     @property
     def stale_s(self) -> float:
@@ -141,7 +145,16 @@ class SessionOver:
     incarnation: int
 
 
-Truth = Fired | Claimed | Finished | Withdrawn | SessionOpened | SessionOver
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaSet:
+    """From this index on, nodes may hold so many claims of a team's runs at once (None: any number)."""
+
+    index: int
+    team: str
+    max_concurrent: int | None
+
+
+Truth = Fired | Claimed | Finished | Withdrawn | SessionOpened | SessionOver | QuotaSet
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -245,6 +258,8 @@ class FinalState:
     jobs: Mapping[str, Job]
     next_ms: Mapping[str, int | None]
     runs: Mapping[str, Run]
+    held: Mapping[str, int] = field(default_factory=dict)
+    """Of each team with jobs: the claims that it is charged with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,8 +22,11 @@ from node.interface import (
     NoopTarget,
     Read,
     Run,
+    RunCancelled,
     RunKind,
+    RunPage,
     RunState,
+    TeamDraft,
 )
 
 CONNECT_S = 3.0
@@ -90,6 +93,9 @@ class HttpScheduler:
         body, _ = await self._ask("DELETE", f"/v1/jobs/{job_id}")
         return bool(body["effective"])
 
+    async def put_team(self, team: str, draft: TeamDraft) -> None:
+        await self._ask("PUT", f"/v1/teams/{team}", body=draft)
+
     async def run_now(self, job_id: str, *, idempotency_key: str | None = None) -> Run:
         body, _ = await self._ask("POST", f"/v1/jobs/{job_id}:run", key=idempotency_key, body={})
         return _run(body)
@@ -97,6 +103,16 @@ class HttpScheduler:
     async def run(self, run_id: str, *, consistency: Consistency = "linearizable") -> tuple[Run, Read]:
         body, headers = await self._ask("GET", f"/v1/runs/{run_id}?consistency={consistency}")
         return _run(body), _read(headers)
+
+    async def runs_of_job(self, job_id: str, *, states: Sequence[RunState]) -> RunPage:
+        wanted = "".join(f"&state={state.value}" for state in states)
+        body, headers = await self._ask("GET", f"/v1/jobs/{job_id}/runs?limit={LIMIT}{wanted}")
+        items = [_run(item) for item in body["items"]]
+        return RunPage(items=items, next_cursor=body["next_cursor"], read=_read(headers))
+
+    async def cancel_run(self, run_id: str, *, reason: str | None = None) -> RunCancelled:
+        body, _ = await self._ask("POST", f"/v1/runs/{run_id}:cancel", body={"reason": reason})
+        return RunCancelled(run=_run(body), effective=body["effective"])
 
     async def _ask(
         self, method: str, path: str, *, key: str | None = None, body: object = None

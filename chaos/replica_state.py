@@ -31,6 +31,7 @@ def final_state(node: str, snapshot: Snapshot, job_ids: Iterable[str]) -> FinalS
         jobs=jobs,
         next_ms={job_id: snapshot.next_run_ms(job_id) for job_id in known},
         runs={run.run_id: run for job_id in known for run in runs_of(snapshot, job_id)},
+        held={team: snapshot.team_use(team).held for team in sorted({job.team for job in jobs.values()})},
     )
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from chaos.check_lateness import RECOVERED_S
-from chaos.history import FinalState, History, LeaderSeen
+from chaos.history import History, LeaderSeen
+from chaos.replica_state import final_state, unfinished
 from chaos.simulated_absences import Absences
 from chaos.simulated_executor import Witness
 from chaos.simulated_faults import Faults
@@ -23,7 +25,6 @@ from chaos.simulated_plan import HEAL_S, Plan
 from chaos.simulated_truth import TruthLog
 from chaos.virtual_loop import Process, VirtualLoop
 from chaos.workload import Call, Client
-from node.interface import FINAL_STATES, Job, Run
 from raftlog.interface import LogStatus
 from statemachine.snapshot import Snapshot
 
@@ -33,7 +34,6 @@ READ_EVERY_S = 0.3
 FAULTS_S_MAX = 600.0
 LEADER_POLL_S = 0.05
 SETTLED_POLL_S = 0.1
-JOBS_MAX = 10_000
 SPINNING = 20_000
 """Callbacks within LEADER_POLL_S: some loop never sleeps (the usual is a hundred)."""
 
@@ -126,7 +126,7 @@ class SimulatedCluster:
         states = [node.look(Snapshot.applied_index) for node in self.nodes.values()]
         before_ms = self.plan.epoch_ms + round(1000 * (self._healed_s or 0.0) + 1000 * RECOVERED_S)
         job_ids, one = self._job_ids(), next(iter(self.nodes.values()))
-        return len(set(states)) == 1 and not one.look(lambda snapshot: _is_busy(snapshot, job_ids, before_ms))
+        return len(set(states)) == 1 and not one.look(lambda snapshot: unfinished(snapshot, job_ids, before_ms))
 
     def close(self) -> None:
         self._user.alive = False
@@ -207,7 +207,11 @@ class SimulatedCluster:
             effects=list(self.witness.effects),
             effect_ends=list(self.witness.ends),  # more come when the processes are buried
             faults=self.faults.injected,
-            states=[_final_state(node, job_ids) for node in self.nodes.values() if node.log is not None],
+            states=[
+                node.look(partial(final_state, node.name, job_ids=job_ids))
+                for node in self.nodes.values()
+                if node.log is not None
+            ],
             healed_s=healed_s,
             leader_again_s=self._leader_again_s,
             end_s=self.loop.time(),
@@ -217,41 +221,3 @@ class SimulatedCluster:
             leaders=self._leaders_seen,
             caught_up_s=self._caught_up_s,
         )
-
-
-def _final_state(node: SimulatedNode, job_ids: set[str]) -> FinalState:
-    def see(snapshot: Snapshot) -> FinalState:
-        known = _known(snapshot, job_ids)
-        jobs: Mapping[str, Job] = {job_id: job for job_id in known if (job := snapshot.job(job_id)) is not None}
-        return FinalState(
-            node=node.name,
-            applied_index=snapshot.applied_index(),
-            digest=snapshot.digest(),
-            jobs=jobs,
-            next_ms={job_id: snapshot.next_run_ms(job_id) for job_id in known},
-            runs={run.run_id: run for job_id in known for run in _runs(snapshot, job_id)},
-        )
-
-    state: FinalState = node.look(see)
-    return state
-
-
-def _known(snapshot: Snapshot, job_ids: set[str]) -> list[str]:
-    return sorted({*job_ids, *(job.job_id for job in snapshot.jobs(limit=JOBS_MAX))})
-
-
-def _is_busy(snapshot: Snapshot, job_ids: set[str], before_ms: int) -> bool:
-    """Whether any run that was to be released before this is not final."""
-    runs = (run for job_id in _known(snapshot, job_ids) for run in _runs(snapshot, job_id))
-    return any(run.state not in FINAL_STATES and run.release_ms < before_ms for run in runs)
-
-
-def _runs(snapshot: Snapshot, job_id: str) -> list[Run]:
-    runs: list[Run] = []
-    page = snapshot.runs_of_job(job_id, limit=1000)
-    while page.items or page.next_key:
-        runs += page.items
-        if page.next_key is None:
-            break
-        page = snapshot.runs_of_job(job_id, limit=1000, before_key=page.next_key)
-    return runs

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, cast
 
-from chaos.history import Claimed, Finished, Fired, SessionOpened, SessionOver, Truth, Withdrawn
+from chaos.history import Claimed, Finished, Fired, QuotaSet, SessionOpened, SessionOver, Truth, Withdrawn
 from raftlog.interface import Applied, Applier, Event, Proposal, StateCopy
 from statemachine import commands as c
 from statemachine.codec import decode_command, decode_event, decode_reply
@@ -76,6 +76,8 @@ def _of_command(index: int, at_s: float, command: c.Command, reply: c.AnyReply) 
         return [
             _fired(index, at_s, item) for item, code in zip(command.items, reply.codes, strict=False) if code == "ok"
         ]
+    if isinstance(command, c.PutTeam) and reply.code == "ok":
+        return [QuotaSet(index=index, team=command.team.team, max_concurrent=command.team.max_concurrent)]
     if isinstance(command, c.Finish):
         outcome = command.outcome.value
         return [Finished(index=index, run_id=command.run_id, token=command.token, outcome=outcome, code=reply.code)]

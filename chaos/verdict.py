@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chaos.check_attempts import attempts_are_numbered, late_comers_are_excused, successes_were_seen
+from chaos.check_cancels import cancelled_is_over, cancels_are_kept
 from chaos.check_claims import effects_have_claims, tokens_rise
 from chaos.check_clocks import nothing_given_up_early, nothing_starts_early
 from chaos.check_ends import every_call_ends, every_request_ends, every_session_ends
 from chaos.check_healing import all_caught_up, backlog_drained, leader_soon, leader_stays
 from chaos.check_lateness import RECOVERED_S, lateness_of, rarely_late
 from chaos.check_overlap import exclusive_jobs, held_within_room, no_two_at_once, skips_say_why
+from chaos.check_quotas import charged_is_held, quotas_hold
 from chaos.check_reads import (
     indexes_rise,
     names_are_registers,
@@ -33,7 +35,7 @@ from chaos.check_state import (
     used_up_before_dead,
 )
 from chaos.check_ticks import every_tick_accounted, one_run_a_tick
-from chaos.history import Claimed, Finished, Fired, History, SessionOpened, SessionOver, Truth, Violation
+from chaos.history import Claimed, Finished, Fired, History, QuotaSet, SessionOpened, SessionOver, Truth, Violation
 from node.interface import RunState
 
 Checker = Callable[[History], Iterator[Violation]]
@@ -51,7 +53,7 @@ PROMISES: Mapping[str, str] = {
     "I5": "Nothing acknowledged is lost",
     "I6": "Replicas agree",
     "I7": "What may not run at once does not",
-    "I8": "What is deleted starts nothing",
+    "I8": "What is deleted or cancelled starts nothing, and a cancel is kept",
     "I9": "A lapsed node starts nothing and has killed what it ran",
     "I10": "Reads are linearizable; local ones are no older than they say",
     "I11": "Runs start in time",
@@ -122,6 +124,10 @@ CHECKS: tuple[Check, ...] = (
     Check(promise="I7", checker=no_two_at_once, looked_at=_exclusive_runs, noun="runs of jobs that allow no overlap"),
     Check(promise="I7", checker=skips_say_why, looked_at=_runs(RunState.SKIPPED), noun="skips"),
     Check(promise="I7", checker=held_within_room, looked_at=_truths(Claimed), noun="claims"),
+    Check(promise="I7", checker=quotas_hold, looked_at=_truths(QuotaSet), noun="quotas"),
+    Check(promise="I7", checker=charged_is_held, looked_at=lambda history: len(history.states), noun="final states"),
+    Check(promise="I8", checker=cancels_are_kept, looked_at=_operations("cancel"), noun="cancels"),
+    Check(promise="I8", checker=cancelled_is_over, looked_at=_operations("cancel"), noun="cancels"),
     Check(promise="I8", checker=deleted_starts_nothing, looked_at=_operations("delete"), noun="deletes"),
     Check(promise="I9", checker=lapsed_starts_nothing, looked_at=_truths(SessionOver), noun="ends of sessions"),
     Check(promise="I9", checker=lapsed_has_killed, looked_at=_truths(SessionOver), noun="ends of sessions"),

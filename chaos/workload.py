@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from chaos.history import Operation, OperationKind, Seen
-from chaos.workload_drafts import Drafts
+from chaos.workload_drafts import LIMITED_TEAM, Drafts
 from node.interface import (
+    FINAL_STATES,
     LIST_LIMIT_MAX,
     Consistency,
     HoraeError,
@@ -23,18 +24,24 @@ from node.interface import (
     OutcomeUnknown,
     Read,
     Run,
+    RunCancelled,
+    RunState,
     Scheduler,
+    TeamDraft,
 )
 
 RETRIES_MAX = 4
 ANSWER_S = 8.0
 """How long a client waits for an answer."""
 AGAIN_S = 0.5
+LIFTS_MAX = 5
+"""How often a client asks that a quota be lifted before it goes home."""
 MISUSED = 0.5
 """Part of the keys that are used again, for something else."""
 TRY_AGAIN = (429, 503)
 NOT_FOUND = 404
 READS = ("read", "read_run", "list")
+UNFINISHED = tuple(state for state in RunState if state not in FINAL_STATES)
 HOW: Mapping[bool, Consistency] = {True: "local", False: "linearizable"}
 LOCAL_READS = 0.3
 LISTS = 0.5
@@ -117,6 +124,10 @@ class Client:
         draft = self._drafts.bad(self._serial, self._now())
         await self._repeat("excess", lambda scheduler: scheduler.create_job(draft))
 
+    async def set_quota(self, draft: TeamDraft | None = None) -> None:
+        quota = self._drafts.quota() if draft is None else draft
+        await self._repeat("quota", lambda scheduler: scheduler.put_team(LIMITED_TEAM, quota), subject=LIMITED_TEAM)
+
     async def delete(self) -> None:
         if self.jobs:
             job_id = self.jobs.pop(self._dice.randrange(len(self.jobs)))
@@ -126,6 +137,17 @@ class Client:
         if self.jobs:
             job_id, key = self._dice.choice(self.jobs), self._key()
             await self._repeat("run_now", lambda scheduler: scheduler.run_now(job_id, idempotency_key=key))
+
+    async def cancel(self) -> None:
+        """A run of one of its jobs that is not over: one that is to come, waits, or is under way."""
+        if not self.jobs:
+            return
+        job_id = self._dice.choice(self.jobs)
+        page = await self._repeat("list_runs", lambda scheduler: scheduler.runs_of_job(job_id, states=UNFINISHED))
+        if page is not None and page.items:
+            run_id = self._dice.choice(page.items).run_id
+            call = lambda scheduler: scheduler.cancel_run(run_id, reason="chaos")  # noqa: E731
+            await self._repeat("cancel", call, subject=run_id)
 
     async def read(self) -> None:
         if self.jobs:
@@ -157,11 +179,19 @@ class Client:
         acts = [
             *(self.create, self.create, self.delete, self.run_now, self.run_now),
             *(self.read, self.read, self.read_run, self.list_jobs),
-            *(self.use_a_key_again, self.ask_too_much),
+            *(self.use_a_key_again, self.ask_too_much, self.set_quota, self.cancel, self.cancel),
         ]
         while not self._leaving:
             await self._dice.choice(acts)()
             await asyncio.sleep(self._dice.expovariate(1 / every_s))
+        await self._lift_quota()
+
+    async def _lift_quota(self) -> None:
+        """What waits for it is to be done by the end."""
+        for _ in range(LIFTS_MAX):
+            await self.set_quota(TeamDraft())
+            if self._answered[-1].answer == "ok":
+                return
 
     async def look(self, every_s: float) -> None:
         """Until it is to go home: read what others make and delete."""
@@ -257,6 +287,8 @@ def _learned(value: object) -> Mapping[str, Any]:
             return {"subject": value.job_id, "next_ms": value.next_run_ms}
         case Run():
             return {"subject": value.run_id}
+        case RunCancelled():
+            return {"effective": value.effective}
         case JobPage():
             return {"seen": _seen(value.read, *value.items, complete=value.next_cursor is None)}
         case (JobView() as view, Read() as read):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from node.interface import HttpTarget, JobDraft, NoopTarget
+from node.interface import HttpTarget, JobDraft, NoopTarget, TeamDraft
 
 PERIODS_S = (1, 2, 3, 5)
 SCRIPTS = ("quick", "quick", "slow", "hang", "failing", "deadly")
@@ -24,6 +24,11 @@ ONCE = 0.1
 """Parts of the jobs that tick by a wall clock, and once."""
 ONCE_IN_S = (-1.0, 15.0)
 """How far a one-off is away when it is asked for: it may be a little late."""
+LIMITED = 0.15
+"""Part of the jobs that belong to the team with a quota."""
+LIMITED_TEAM = "limited"
+LIMITED_PERIODS_S = (3, 5)
+QUOTAS = (1, 2, 3, None)
 BY_THE_WALL: tuple[tuple[str, str], ...] = (
     ("* * * * *", "UTC"),
     ("*/2 * * * *", "Asia/Kathmandu"),  # a quarter of an hour off
@@ -65,6 +70,8 @@ class Drafts:
     def good(self, serial: int, now_s: float) -> JobDraft:
         script = self._dice.choice(SCRIPTS)
         noop = self._dice.random() < 0.4
+        if self._dice.random() < LIMITED:
+            return self._limited(serial)
         return JobDraft(
             name=self._name(serial),
             target=NoopTarget() if noop else HttpTarget(url=f"http://sink.example/{script}"),
@@ -79,6 +86,18 @@ class Drafts:
             **self._times(now_s),
         )
 
+    def _limited(self, serial: int) -> JobDraft:
+        """Of a team that has a quota, and long runs: it is full now and then, and what it is behind with soon done."""
+        return JobDraft(
+            name=f"{self._client}-{serial}",
+            team=LIMITED_TEAM,
+            target=HttpTarget(url="http://sink.example/slow"),
+            timeout_s=ATTEMPT_S,
+            max_retries=1,
+            backoff_base_s=1.0,
+            schedule=f"@every {self._dice.choice(LIMITED_PERIODS_S)}s",
+        )
+
     def bad(self, serial: int, now_s: float) -> JobDraft:
         """Too much of something, and nothing else wrong with it."""
         draft = self.good(serial, now_s)
@@ -89,6 +108,9 @@ class Drafts:
     def other(self, draft: JobDraft) -> JobDraft:
         """The same but for a detail."""
         return msgspec.structs.replace(draft, timeout_s=draft.timeout_s + 1.0)
+
+    def quota(self) -> TeamDraft:
+        return TeamDraft(max_concurrent=self._dice.choice(QUOTAS), weight=self._dice.choice([1, 5]))
 
     def _name(self, serial: int) -> str:
         """Its own, or one that other clients want too."""

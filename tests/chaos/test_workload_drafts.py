@@ -30,11 +30,11 @@ def drafts_of(seed: int) -> Drafts:
 
 def test_good_drafts_are_taken() -> None:
     drafts = drafts_of(1)
-    good = [drafts.good(number, 5.0) for number in range(200)]
-    assert all(map(taken, good))
+    good = [drafts.good(number, 5.0) for number in range(1000)]
+    assert all(map(taken, good[:200]))
     assert {draft.run_at is None for draft in good} == {True, False}
     assert {(draft.schedule, draft.tz) for draft in good if draft.tz is not None} == set(BY_THE_WALL)
-    assert all(map(taken, map(drafts.other, good)))
+    assert all(map(taken, map(drafts.other, good[:200])))
 
 
 def test_whatever_is_too_much_is_refused_for_that() -> None:
