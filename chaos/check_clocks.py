@@ -3,10 +3,11 @@ are judged on the right clock, which the history has and no node does."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
-from chaos.history import Claimed, Fired, History, SessionOpened, SessionOver, Violation
-from node.interface import Job, SkipReason
+from chaos.history import Claimed, Defined, Fired, History, SessionOpened, SessionOver, Violation
+from node.interface import SkipReason
 
 BOUND_MS = 6_000
 """Clocks that count as right are up to 3 s off, and a node follows its own up to 2 s from theirs; and room."""
@@ -22,11 +23,11 @@ def nothing_given_up_early(history: History) -> Iterator[Violation]:
     """I2: no tick is skipped as a misfire before it is overdue by its job's grace on a right clock, but for 6 s. What
     happens while wrong clocks may be the majority is excused (`outvoted`)."""
     excused = outvoted(history)
-    jobs: dict[str, Job] = {job_id: job for state in history.states for job_id, job in state.jobs.items()}
+    graces_ms = _Graces(history)
     for entry in history.truth:
-        if not isinstance(entry, Fired) or entry.at_s is None or entry.job_id not in jobs:
+        grace_ms = graces_ms.of(entry) if isinstance(entry, Fired) else None
+        if not isinstance(entry, Fired) or entry.at_s is None or grace_ms is None:
             continue
-        grace_ms = round(jobs[entry.job_id].misfire_grace_s * 1000)
         if _within(entry.at_s, excused):
             continue
         now_ms = history.wall_ms(entry.at_s)
@@ -35,6 +36,27 @@ def nothing_given_up_early(history: History) -> Iterator[Violation]:
             if reason.startswith(SkipReason.MISFIRE) and early_ms > BOUND_MS:
                 what = f"job {entry.job_id}: {until_ms} was given up {early_ms / 1000:.1f} s before it was overdue"
                 yield Violation(promise="I2", what=what)
+
+
+class _Graces:
+    """What each definition of each job allows ticks to be late; a pause leaves that as it was. Of a job whose
+    definitions nobody saw it is what it has in the end."""
+
+    def __init__(self, history: History) -> None:
+        self._graces_s: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        for state in history.states:
+            for job_id, job in state.jobs.items():
+                self._graces_s[job_id][0] = job.misfire_grace_s
+        for entry in history.truth:
+            if isinstance(entry, Defined):
+                self._graces_s[entry.job_id][entry.version] = entry.misfire_grace_s
+
+    def of(self, fired: Fired) -> int | None:
+        """Milliseconds, by the definition that it was fired by."""
+        graces_s = self._graces_s.get(fired.job_id)
+        if graces_s is None:
+            return None
+        return round(1000 * graces_s[max(version for version in graces_s if version <= fired.version)])
 
 
 def nothing_starts_early(history: History) -> Iterator[Violation]:

@@ -28,9 +28,10 @@ class Act:
     """What was done with a name, and what was answered. `job_id` of a look: who was found to hold it; FREE if nobody;
     None if it was somebody."""
 
-    what: Literal["create", "delete", "holds", "holds_not", "look"]
+    what: Literal["create", "delete", "change", "holds", "holds_not", "look"]
     job_id: str | None
-    version: int = 1
+    version: int | None = 1
+    """Of a change: None if nobody was told."""
     known: bool = True
     """False: it may have changed nothing."""
 
@@ -56,17 +57,31 @@ class NameRegister:
                 return made if holder == FREE else _unless_known(state, act)
             case "delete":
                 return self.initial if holder == act.job_id else _unless_known(state, act)
+            case "change":
+                return _changed(state, act)
             case "holds_not":
                 return state if holder != act.job_id else None
             case _:
                 return _looked_at(state, act)
 
     def only_looks(self, act: Act) -> bool:
-        return act.what not in ("create", "delete")
+        return act.what not in ("create", "delete", "change")
 
 
 def _unless_known(state: Holder, act: Act) -> Holder | None:
     return None if act.known else state
+
+
+def _changed(state: Holder, act: Act) -> Holder | None:
+    """By one version; or by none, if the job was that way already."""
+    holder, version = state
+    if holder.startswith("?") and act.known and act.version is not None:
+        return (act.job_id or holder, act.version)
+    if holder != act.job_id:
+        return _unless_known(state, act)
+    if act.version is None:
+        return (holder, version + 1)
+    return (holder, act.version) if act.version in (version, version + 1) else None
 
 
 def _looked_at(state: Holder, act: Act) -> Holder | None:
@@ -74,7 +89,7 @@ def _looked_at(state: Holder, act: Act) -> Holder | None:
     holder, _ = state
     if act.job_id is None:
         return state if holder != FREE else None
-    found = (act.job_id, act.version if act.job_id != FREE else 0)
+    found = (act.job_id, (act.version or 0) if act.job_id != FREE else 0)
     if holder.startswith("?") and act.job_id != FREE:
         return found
     return state if state == found else None
@@ -127,6 +142,10 @@ def _acts(operation: Operation, number: int, names: dict[str, str]) -> Iterator[
             act = _delete_act(operation) if operation.kind == "delete" else _read_act(operation)
             if act is not None:
                 yield names[operation.subject], act
+        case "pause" | "resume" | "update" if operation.subject in names:
+            act = _change_act(operation)
+            if act is not None:
+                yield names[operation.subject], act
         case "list":
             yield from _list_acts(operation, set(names.values()))
 
@@ -142,6 +161,13 @@ def _delete_act(operation: Operation) -> Act | None:
     if operation.answer == "fail":
         return Act(what="holds_not", job_id=operation.subject) if operation.refusal == NOT_FOUND else None
     return Act(what="delete", job_id=operation.subject, known=operation.answer == "ok")
+
+
+def _change_act(operation: Operation) -> Act | None:
+    if operation.answer == "fail":
+        return Act(what="holds_not", job_id=operation.subject) if operation.refusal == NOT_FOUND else None
+    known = operation.answer == "ok"
+    return Act(what="change", job_id=operation.subject, version=operation.version if known else None, known=known)
 
 
 def _read_act(operation: Operation) -> Act | None:

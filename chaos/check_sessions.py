@@ -1,7 +1,4 @@
-"""I8, I9: a lapsed session starts nothing and has killed what it ran; nor does a job that was deleted start anything.
-
-Pauses, updates and cancels are not there yet; what they forbid (I8) is to be judged here.
-"""
+"""I8, I9: a lapsed session starts nothing and has killed what it ran; nor does a job that was deleted start any run."""
 
 from __future__ import annotations
 
@@ -66,7 +63,7 @@ def deleted_starts_nothing(history: History) -> Iterator[Violation]:
     deleted = {
         operation.subject: operation.ended_s
         for operation in history.operations
-        if operation.kind == "delete" and operation.answer == "ok"
+        if operation.kind == "delete" and operation.answer == "ok" and operation.effective is not False
     }
     for effect in history.effects:
         deleted_s = deleted.get(effect.job_id)

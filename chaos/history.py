@@ -21,8 +21,9 @@ Answer = Literal["ok", "fail", "info"]
 
 
 Asked = Literal["create", "delete", "run_now", "cancel", "quota", "read", "read_run", "list", "list_runs"]
+AskedOfJobs = Literal["pause", "resume", "update"]
 AskedOddly = Literal["repeat", "misuse", "excess"]
-OperationKind = Asked | AskedOddly
+OperationKind = Asked | AskedOfJobs | AskedOddly
 """repeat: a create again under its key; misuse: another create under that key; excess: one that is beyond a limit."""
 
 
@@ -66,13 +67,27 @@ class Operation:
     detail: str = ""
     earlier: str | None = None
     """repeat, misuse: the job that was made first under the key."""
+    version: int | None = None
+    """pause, resume, update: what the job's definition came to."""
     effective: bool | None = None
-    """cancel: whether the run has ended, its attempt killed."""
+    """pause, resume, update, delete: whether nothing starts any more that an earlier definition made; cancel: whether
+    the run has ended, its attempt killed."""
 
     @property
     def stale_s(self) -> float:
         """How old the answer may be: as old as it says, if that was allowed."""
         return self.seen.stale_s if self.local and self.seen is not None else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Defined:
+    """A job was made (version 1) or given another definition, and stands at the first tick of that."""
+
+    index: int
+    job_id: str
+    version: int
+    first_ms: int | None
+    misfire_grace_s: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +101,8 @@ class Fired:
     """(from_ms, until_ms, count, reason)."""
     at_s: float | None = None
     """When the first replica applied it."""
+    version: int = 1
+    """Of the job's definition by which it was fired."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,7 +171,7 @@ class QuotaSet:
     max_concurrent: int | None
 
 
-Truth = Fired | Claimed | Finished | Withdrawn | SessionOpened | SessionOver | QuotaSet
+Truth = Defined | Fired | Claimed | Finished | Withdrawn | SessionOpened | SessionOver | QuotaSet
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

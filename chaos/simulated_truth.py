@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, cast
 
-from chaos.history import Claimed, Finished, Fired, QuotaSet, SessionOpened, SessionOver, Truth, Withdrawn
+from chaos.history import Claimed, Defined, Finished, Fired, QuotaSet, SessionOpened, SessionOver, Truth, Withdrawn
 from raftlog.interface import Applied, Applier, Event, Proposal, StateCopy
 from statemachine import commands as c
 from statemachine.codec import decode_command, decode_event, decode_reply
 from statemachine.machine import Machine
+from statemachine.records import Job
 
 REPORTS_KEPT = 200
 
@@ -78,6 +79,8 @@ def _of_command(index: int, at_s: float, command: c.Command, reply: c.AnyReply) 
         ]
     if isinstance(command, c.PutTeam) and reply.code == "ok":
         return [QuotaSet(index=index, team=command.team.team, max_concurrent=command.team.max_concurrent)]
+    if isinstance(command, c.PutJob) and reply.code == "ok":
+        return [_defined(index, command.job)]
     if isinstance(command, c.Finish):
         outcome = command.outcome.value
         return [Finished(index=index, run_id=command.run_id, token=command.token, outcome=outcome, code=reply.code)]
@@ -89,12 +92,23 @@ def _of_command(index: int, at_s: float, command: c.Command, reply: c.AnyReply) 
     return ()
 
 
+def _defined(index: int, job: Job) -> Defined:
+    return Defined(
+        index=index,
+        job_id=job.job_id,
+        version=job.version,
+        first_ms=job.first_due_ms,
+        misfire_grace_s=job.misfire_grace_s,
+    )
+
+
 def _fired(index: int, at_s: float, item: c.FireItem) -> Fired:
     return Fired(
         index=index,
         at_s=at_s,
         job_id=item.job_id,
         runs_ms=[run.due_ms for run in item.runs],
+        version=item.version,
         skips=[(skip.from_ms, skip.until_ms, skip.count, skip.reason) for skip in item.skips],
     )
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from chaos.check_attempts import attempts_are_numbered, late_comers_are_excused, successes_were_seen
 from chaos.check_cancels import cancelled_is_over, cancels_are_kept
+from chaos.check_changes import CHANGES, old_definitions_start_nothing, paused_starts_nothing
 from chaos.check_claims import effects_have_claims, tokens_rise
 from chaos.check_clocks import nothing_given_up_early, nothing_starts_early
 from chaos.check_ends import every_call_ends, every_request_ends, every_session_ends
@@ -53,7 +54,7 @@ PROMISES: Mapping[str, str] = {
     "I5": "Nothing acknowledged is lost",
     "I6": "Replicas agree",
     "I7": "What may not run at once does not",
-    "I8": "What is deleted or cancelled starts nothing, and a cancel is kept",
+    "I8": "What is deleted, paused, replaced or cancelled starts nothing",
     "I9": "A lapsed node starts nothing and has killed what it ran",
     "I10": "Reads are linearizable; local ones are no older than they say",
     "I11": "Runs start in time",
@@ -129,6 +130,8 @@ CHECKS: tuple[Check, ...] = (
     Check(promise="I8", checker=cancels_are_kept, looked_at=_operations("cancel"), noun="cancels"),
     Check(promise="I8", checker=cancelled_is_over, looked_at=_operations("cancel"), noun="cancels"),
     Check(promise="I8", checker=deleted_starts_nothing, looked_at=_operations("delete"), noun="deletes"),
+    Check(promise="I8", checker=old_definitions_start_nothing, looked_at=_operations(*CHANGES), noun="changes"),
+    Check(promise="I8", checker=paused_starts_nothing, looked_at=_operations("pause"), noun="pauses"),
     Check(promise="I9", checker=lapsed_starts_nothing, looked_at=_truths(SessionOver), noun="ends of sessions"),
     Check(promise="I9", checker=lapsed_has_killed, looked_at=_truths(SessionOver), noun="ends of sessions"),
     Check(promise="I10", checker=names_are_registers, looked_at=_operations("read", "list"), noun="reads"),

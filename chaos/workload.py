@@ -17,12 +17,14 @@ from node.interface import (
     LIST_LIMIT_MAX,
     Consistency,
     HoraeError,
+    JobChanged,
     JobCreated,
     JobDraft,
     JobPage,
     JobView,
     OutcomeUnknown,
     Read,
+    ResumeFrom,
     Run,
     RunCancelled,
     RunState,
@@ -36,6 +38,7 @@ ANSWER_S = 8.0
 AGAIN_S = 0.5
 LIFTS_MAX = 5
 """How often a client asks that a quota be lifted before it goes home."""
+SINCE: tuple[ResumeFrom, ...] = ("now", "paused_at")
 MISUSED = 0.5
 """Part of the keys that are used again, for something else."""
 TRY_AGAIN = (429, 503)
@@ -131,7 +134,28 @@ class Client:
     async def delete(self) -> None:
         if self.jobs:
             job_id = self.jobs.pop(self._dice.randrange(len(self.jobs)))
-            await self._repeat("delete", lambda scheduler: _delete(scheduler, job_id), subject=job_id)
+            await self._repeat("delete", lambda scheduler: scheduler.delete_job(job_id), subject=job_id)
+
+    async def pause(self) -> None:
+        if self.jobs:
+            job_id, key = self._dice.choice(self.jobs), self._key()
+            call = lambda scheduler: scheduler.pause_job(job_id, reason="chaos", idempotency_key=key)  # noqa: E731
+            await self._repeat("pause", call, subject=job_id)
+
+    async def resume(self) -> None:
+        if self.jobs:
+            job_id, key, since = self._dice.choice(self.jobs), self._key(), self._dice.choice(SINCE)
+            call = lambda scheduler: scheduler.resume_job(job_id, since=since, idempotency_key=key)  # noqa: E731
+            await self._repeat("resume", call, subject=job_id)
+
+    async def update(self) -> None:
+        """Of one of its own jobs, something that does not move its ticks."""
+        known = [(draft, job_id) for draft, _, job_id in self._made if job_id in self.jobs]
+        if known:
+            draft, job_id = self._dice.choice(known)
+            changed = self._drafts.changed(draft)
+            call = lambda scheduler: scheduler.update_job(job_id, changed)  # noqa: E731
+            await self._repeat("update", call, subject=job_id)
 
     async def run_now(self) -> None:
         if self.jobs:
@@ -180,6 +204,7 @@ class Client:
             *(self.create, self.create, self.delete, self.run_now, self.run_now),
             *(self.read, self.read, self.read_run, self.list_jobs),
             *(self.use_a_key_again, self.ask_too_much, self.set_quota, self.cancel, self.cancel),
+            *(self.pause, self.resume, self.resume, self.update),
         ]
         while not self._leaving:
             await self._dice.choice(acts)()
@@ -289,6 +314,10 @@ def _learned(value: object) -> Mapping[str, Any]:
             return {"subject": value.run_id}
         case RunCancelled():
             return {"effective": value.effective}
+        case bool():
+            return {"effective": value}
+        case JobChanged():
+            return {"version": value.view.job.version, "effective": value.effective}
         case JobPage():
             return {"seen": _seen(value.read, *value.items, complete=value.next_cursor is None)}
         case (JobView() as view, Read() as read):
@@ -301,9 +330,3 @@ def _learned(value: object) -> Mapping[str, Any]:
 def _seen(read: Read, *views: JobView, complete: bool = True) -> Seen:
     jobs = {view.job.job_id: (view.job.name, view.job.version) for view in views}
     return Seen(applied_index=read.applied_index, stale_s=read.stale_s, jobs=jobs, complete=complete)
-
-
-async def _delete(scheduler: Scheduler, job_id: str) -> None:
-    """A delete that is not effective yet is one whose end is not known."""
-    if not await scheduler.delete_job(job_id):
-        raise OutcomeUnknown

@@ -112,6 +112,16 @@ class Drafts:
     def quota(self) -> TeamDraft:
         return TeamDraft(max_concurrent=self._dice.choice(QUOTAS), weight=self._dice.choice([1, 5]))
 
+    def changed(self, draft: JobDraft) -> JobDraft:
+        """A new definition with the same ticks."""
+        return msgspec.structs.replace(
+            draft,
+            priority=self._dice.choice([2, 5, 9]),
+            max_retries=self._dice.choice([0, 1, 2]),
+            misfire_grace_s=self._dice.choice([2.0, 60.0]),
+            labels={"changed": str(self._dice.randrange(3))},
+        )
+
     def _name(self, serial: int) -> str:
         """Its own, or one that other clients want too."""
         if self._dice.random() < CONTESTED_NAMES:
