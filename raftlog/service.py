@@ -70,6 +70,7 @@ class LogService:
         self._status = node.status
         self._status_sent_s = float("-inf")
         self._heard_s = float("-inf")
+        self._led = node.status.role is Role.LEADER
 
     def attach(self, carrier: Carrier) -> None:
         """The client has come; there is one only."""
@@ -92,8 +93,12 @@ class LogService:
         self._carrier.flush()
 
     def _maybe_hand_over(self, status: LogStatus) -> None:
-        """A follower's silent client harms nobody: its session ends. A leader's keeps everybody's from ending."""
-        if status.role is Role.LEADER and self._clock() - self._heard_s >= CLIENT_SILENCE_S:
+        """A follower's silent client harms nobody: its session ends. A leader's keeps everybody's from ending. Before
+        there was a leader it may have waited for an answer, with nothing else to ask for."""
+        if status.role is Role.LEADER and not self._led:
+            self._heard_s = self._clock()
+        self._led = status.role is Role.LEADER
+        if self._led and self._clock() - self._heard_s >= CLIENT_SILENCE_S:
             logger.warning("the node process has asked for nothing in %g s; another node is to lead", CLIENT_SILENCE_S)
             self._heard_s = self._clock()  # if nobody can take over: again after the same time
             self._node.transfer(None)

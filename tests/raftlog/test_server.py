@@ -244,6 +244,21 @@ class TestASilentClient:
         setup.server.deliver(ready())
         assert setup.node.asked == [("cancel", 7, 1)]
 
+    def test_whoever_waited_for_a_leader_to_be_asked_is_not_silent(self, setup: Setup) -> None:
+        """Without a majority nothing is answered, and readers share the one barrier that waits: a node that is elected
+        then would hand over at once (simulator seed 642)."""
+        client = setup.greeted()
+        setup.server.deliver(ready(status=replace(STATUS, role=Role.FOLLOWER)))
+        setup.say(client, local.BARRIER, 1)
+        setup.now_s += 10 * CLIENT_SILENCE_S
+        setup.server.deliver(ready())
+        setup.now_s += CLIENT_SILENCE_S - 0.01
+        setup.server.deliver(ready())
+        assert setup.node.asked == [("barrier", 1)]
+        setup.now_s += 0.01
+        setup.server.deliver(ready())
+        assert setup.node.asked == [("barrier", 1), ("transfer", None)]
+
     def test_a_follower_has_nothing_to_hand_over(self, setup: Setup) -> None:
         setup.greeted()
         setup.now_s += 10 * CLIENT_SILENCE_S
