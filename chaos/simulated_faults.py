@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chaos import simulated_machine_faults as machine
 from chaos import simulated_network_faults as network
 from chaos.history import Fault
-from chaos.simulated_log import BEFORE_ANY, EDGES, MOMENTS, Doom
+from chaos.simulated_log import BEFORE_APPEND, EDGES, MOMENTS, Doom
 from chaos.simulated_network import SILENCE_S, WORLD, Link
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ NEAR_S = 3.0
 JUMPS_S = tuple(sign * by_s for sign in (1, -1) for by_s in (0.2, 1.0, 3.0, 10.0, 60.0, 3600.0, 365 * 24 * 3600.0))
 """From less than is corrected, past what is still heard, to a year."""
 DRIFTS_FOR_S = 8
+CHAIN_LOOK_S = 0.01
+CHAIN_LOOKS_MAX = 70
 CUTS_S = (0.1, 1.0, 3.0, 8.0, 15.0)
 
 
@@ -106,20 +108,25 @@ class Faults:
         return str(where or "at once")
 
     def kill_chain(self) -> str:
-        """One node is cut off while the leader and its other followers go down in the middle of a step; the leader
-        stays away. What it acknowledged must be on the disks of those that come back."""
+        """One node is cut off; the leader's other followers go down before what they append is on their disks, and then
+        the leader, which stays away. What it acknowledged must be on the disks of those that come back."""
         leader = self.any_node()
         others = [name for name in self.cluster.members if name != leader.name]
         bystander = self.dice.choice(others)
         self.cluster.network.cut_links(self.links(lambda one, other: bystander in (one, other)), 1.5)
-        moment_s = self.dice.uniform(0.0, 0.5)
-        for name in others:
-            if name != bystander:
-                doom = self.cluster.nodes[name].doom
-                self.later(moment_s, doom, BEFORE_ANY)
-        gone_s = moment_s + self.dice.uniform(0.0, 0.2)
-        self.later(gone_s, leader.crash, "killed in a chain", 5.0)
+        moment_s, later_s = self.dice.uniform(0.0, 0.5), self.dice.uniform(0.0, 0.2)
+        doomed = [self.cluster.nodes[name] for name in others if name != bystander]
+        for node in doomed:
+            self.later(moment_s, node.doom, BEFORE_APPEND)
+        self.later(moment_s, self._crash_after, leader, doomed, later_s, CHAIN_LOOKS_MAX)
         return leader.name
+
+    def _crash_after(self, leader: SimulatedNode, doomed: Sequence[SimulatedNode], later_s: float, looks: int) -> None:
+        """Soon after the first of them is down; in any case after a while."""
+        if all(node.life for node in doomed) and looks:
+            self.later(CHAIN_LOOK_S, self._crash_after, leader, doomed, later_s, looks - 1)
+        else:
+            self.later(later_s, leader.crash, "killed in a chain", 5.0)
 
     def leave(self) -> str:
         node = self.any_node()

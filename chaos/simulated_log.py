@@ -40,7 +40,8 @@ AFTER_COMMIT = "after the commit"
 HALF_SENT = "half sent"
 MOMENTS = (BEFORE_COMMIT, AFTER_COMMIT, HALF_SENT)
 ANY, VOTE, ACKNOWLEDGEMENT, APPLY, LEASE, CLAIM, RESULT = "any step", "vote", "ack", "apply", "lease", "claim", "result"
-EDGES = (ANY, VOTE, ACKNOWLEDGEMENT, APPLY, LEASE, CLAIM, RESULT)
+APPEND = "append"
+EDGES = (ANY, VOTE, ACKNOWLEDGEMENT, APPLY, LEASE, CLAIM, RESULT, APPEND)
 
 
 class Doom(NamedTuple):
@@ -53,7 +54,7 @@ class Doom(NamedTuple):
         return f"{self.moment} of {self.edge}"
 
 
-BEFORE_ANY = Doom(ANY, BEFORE_COMMIT)
+BEFORE_APPEND = Doom(APPEND, BEFORE_COMMIT)
 
 
 class LogProcess:
@@ -94,7 +95,7 @@ class LogProcess:
         """It has crashed by itself."""
         self._wake_s = float("inf")
         self._machine = machine
-        self._applied_index = 0
+        self._applied_index = self._last_index = 0
         identity = Identity(node=name, members=members, cluster_id="simulated", bootstrap=bootstrap)
         self.disk = machine.open()
         try:
@@ -224,6 +225,7 @@ class LogProcess:
     def _reaches(self, edge: str, ready: Ready) -> bool:
         """Whether this step has such a thing to make durable."""
         applied, self._applied_index = self._applied_index, ready.status.applied_index
+        last, self._last_index = self._last_index, ready.status.last_index
         types = {message["type"] for _, message in ready.held}
         events = {type(decode_event(body)) for _, _, bodies in ready.events for body in bodies}
         return {
@@ -234,6 +236,7 @@ class LogProcess:
             LEASE: SessionRenewed in events,
             CLAIM: RunClaimed in events,
             RESULT: bool(ready.results),
+            APPEND: ready.status.last_index > last > 0,
         }[edge]
 
     # --- the network's side ------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chaos import workload_drafts
-from chaos.check_clocks import nothing_given_up_early
+from chaos.check_clocks import nothing_given_up_early, nothing_starts_early
 from chaos.check_state import replicas_agree
 from chaos.check_ticks import one_run_a_tick
 from chaos.history import Claimed, Fired, History
@@ -121,7 +121,9 @@ def test_a_majority_that_is_wrong_is_followed_but_makes_and_drops_no_tick(
 
 
 @pytest.mark.slow
-def test_without_its_guards_a_wrong_clock_skips_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_guards_a_wrong_clock_skips_ticks_and_starts_runs_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same run, with a node that follows its own clock, and a state machine that believes it."""
     monkeypatch.setattr("node.skew.TRUSTED_MS", 10**15)
     for module in (state_clock, work):
@@ -131,3 +133,4 @@ def test_without_its_guards_a_wrong_clock_skips_ticks(tmp_path: Path, monkeypatc
     history = play(tmp_path, monkeypatch, 3600.0, leader)
     assert skipped(history) != []
     assert list(nothing_given_up_early(history)) != []
+    assert list(nothing_starts_early(history)) != []
