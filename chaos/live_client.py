@@ -15,12 +15,14 @@ from node.interface import (
     HoraeError,
     HttpTarget,
     Job,
+    JobChanged,
     JobCreated,
     JobDraft,
     JobPage,
     JobView,
     NoopTarget,
     Read,
+    ResumeFrom,
     Run,
     RunCancelled,
     RunKind,
@@ -93,6 +95,18 @@ class HttpScheduler:
         body, _ = await self._ask("DELETE", f"/v1/jobs/{job_id}")
         return bool(body["effective"])
 
+    async def update_job(self, job_id: str, draft: JobDraft) -> JobChanged:
+        body, _ = await self._ask("PUT", f"/v1/jobs/{job_id}", body=draft)
+        return _job_changed(body)
+
+    async def pause_job(self, job_id: str, *, reason: str, idempotency_key: str) -> JobChanged:
+        body, _ = await self._ask("POST", f"/v1/jobs/{job_id}:pause", key=idempotency_key, body={"reason": reason})
+        return _job_changed(body)
+
+    async def resume_job(self, job_id: str, *, since: ResumeFrom, idempotency_key: str) -> JobChanged:
+        body, _ = await self._ask("POST", f"/v1/jobs/{job_id}:resume", key=idempotency_key, body={"from": since})
+        return _job_changed(body)
+
     async def put_team(self, team: str, draft: TeamDraft) -> None:
         await self._ask("PUT", f"/v1/teams/{team}", body=draft)
 
@@ -160,6 +174,10 @@ def _job_view(body: Json) -> JobView:
         updated_ms=unix_ms(body["updated_at"]) or 0,
     )
     return JobView(job=job, next_run_ms=unix_ms(body["next_run_at"]))
+
+
+def _job_changed(body: Json) -> JobChanged:
+    return JobChanged(view=_job_view(body), effective=body["effective"])
 
 
 def _run(body: Json) -> Run:
