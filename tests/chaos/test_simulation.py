@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chaos import simulated_cluster
+from chaos import replica_state
 from chaos.campaign import FAULT_KINDS, Campaign, SeedVerdict, run_seed
 from chaos.check_lateness import RECOVERED_S, lateness_of
 from chaos.history import History
@@ -39,7 +39,7 @@ def run(seed: int, *, nodes: int = 3, steps: int = 12, faults: tuple[str, ...] |
 
 def must_hold(verdict: SeedVerdict) -> None:
     assert verdict.violations == [], verdict.replay
-    assert verdict.effects > 20, "a run in which nothing happens proves nothing"
+    assert verdict.effects > 10, "a run in which nothing happens proves nothing"
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_a_run_ends_when_nothing_is_left_to_wait_for(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_that_does_not_settle_is_judged_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing counts as final here: the run goes on until every run must have been."""
-    monkeypatch.setattr(simulated_cluster, "FINAL_STATES", frozenset())
+    monkeypatch.setattr(replica_state, "FINAL_STATES", frozenset())
     history = simulated(1, tmp_path, steps=2)
     assert history.end_s - history.healed_s == pytest.approx(HEAL_S, abs=0.2)
 
