@@ -70,8 +70,8 @@ def _faults_of_job(history: History, state: FinalState, job: Job, first_ms: int 
         until_ms = max(accounted, default=0)
     elif job.paused_ms is not None and job.first_due_ms is not None:
         until_ms = min(until_ms, job.first_due_ms - 1)
-    # A change that is stamped by another clock may begin a little earlier than the creation.
-    earliest_ms = first_ms if job.version == 1 else first_ms - CLOCKS_MS
+    # A change that is stamped by another clock may come to a tick that the creation took for past.
+    earliest_ms = first_ms if job.version == 1 else min(first_ms, begin_ms - CLOCKS_MS)
     expected = {tick for tick in ticks if first_ms <= tick <= until_ms}
     for due_ms in sorted(expected - accounted.keys()):
         yield Violation(promise="I2", what=f"{where}: tick {due_ms} has neither run nor skip")
