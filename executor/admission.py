@@ -5,15 +5,15 @@ The same rules hold again when an attempt is made; here they become messages for
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from yarl import URL
 
 from executor.admission_processes import check_command, check_container
-from executor.egress import literal_address, refusal
 from executor.http_call import METHODS, header_fault
+from executor.http_signature import HEADER_PREFIX, signing_key
+from executor.http_url import url_fault
 from executor.success_codes import parse_success_codes
 
 KINDS = ("http", "container", "command", "noop")
@@ -21,9 +21,8 @@ URL_CHARS_MAX = 2048
 HEADERS_MAX = 64
 HEADER_VALUE_CHARS_MAX = 4096
 BODY_BYTES_MAX = 64 * 1024
-
-_HOST = re.compile(r"(?=.{1,254}\Z)([^.:%\[\]]{1,63}\.)*[^.:%\[\]]{1,63}\.?")
-"""What a resolver can be asked for, in ASCII; which names there are is its business."""
+HEARTBEAT_S_MIN, HEARTBEAT_S_MAX = 5.0, 24 * 3600.0
+"""Shorter, and an election would look like a target that has died. Left out, only timeout_s bounds the attempt."""
 
 Fault = tuple[str, str]
 """Path as in the request ('target.url'), and what is wrong with it."""
@@ -51,9 +50,13 @@ def _check_http(target: Mapping[str, Any], allow_link_local: bool) -> Iterator[F
     if str(target.get("method", "POST")).upper() not in METHODS:
         yield "target.method", f"must be one of {', '.join(METHODS)}"
     yield from _check_headers(headers)
+    yield from _check_signing(target.get("signing_secret"), headers)
     body = target.get("body")
     if body is not None and len(body.encode()) > BODY_BYTES_MAX:
         yield "target.body", f"is longer than {BODY_BYTES_MAX} bytes"
+    heartbeat_s = target.get("heartbeat_s")
+    if heartbeat_s is not None and not HEARTBEAT_S_MIN <= heartbeat_s <= HEARTBEAT_S_MAX:
+        yield "target.heartbeat_s", f"must be from {HEARTBEAT_S_MIN:g} to {HEARTBEAT_S_MAX:g}, or left out"
     try:
         parse_success_codes(target.get("success_codes", "2xx"))
     except ValueError as error:
@@ -67,36 +70,11 @@ def _check_url(text: Any, headers: Mapping[str, str], allow_link_local: bool) ->
     if len(text) > URL_CHARS_MAX:
         yield "target.url", f"is longer than {URL_CHARS_MAX} characters"
         return
-    fault = _url_fault(text, allow_link_local)
+    fault = url_fault(text, allow_link_local)
     if fault is not None:
         yield "target.url", fault
     elif URL(text).raw_user is not None and any(name.lower() == "authorization" for name in headers):
         yield "target.url", "has credentials and there is an Authorization header too; keep one of them"
-
-
-def _url_fault(text: str, allow_link_local: bool) -> str | None:
-    if any(character <= " " or character == "\x7f" for character in text):
-        return "has a space or control character; percent-encode it"
-    try:
-        url = URL(text)
-        host = url.raw_host
-    except ValueError:
-        return "is not a valid URL"
-    if url.scheme not in ("http", "https"):
-        return "must begin with http:// or https://"
-    if not host or not url.port:
-        return "names no host; write an absolute URL such as https://example.com/hook"
-    address = literal_address(host.removesuffix("."))  # with the dot that ends a full name it would not be called
-    if address is not None:
-        return _address_fault(host, address, allow_link_local)
-    return None if _HOST.fullmatch(host) else "names a host that cannot exist; its labels have 1 to 63 characters"
-
-
-def _address_fault(host: str, address: str, allow_link_local: bool) -> str | None:
-    refused = None if allow_link_local else refusal(address)
-    if refused is None and ":" not in host and host != address:
-        return f"spells an address in an unusual way; write {address}"
-    return refused
 
 
 def _check_headers(headers: Mapping[str, str]) -> Iterator[Fault]:
@@ -114,3 +92,15 @@ def _check_headers(headers: Mapping[str, str]) -> Iterator[Fault]:
         elif name.lower() in seen:
             yield path, "is there twice (header names ignore case)"
         seen.add(name.lower())
+
+
+def _check_signing(secret: str | None, headers: Mapping[str, str]) -> Iterator[Fault]:
+    if secret is None:
+        return
+    try:
+        signing_key(secret)
+    except ValueError as error:
+        yield "target.signing_secret", str(error)
+    for name in headers:
+        if name.lower().startswith(HEADER_PREFIX):
+            yield f"target.headers.{name}", "is set by Horae on targets with a signing_secret"

@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aiohttp import BasicAuth
 from multidict import CIMultiDict
+from yarl import URL
 
+from executor.http_signature import signature_headers, signing_key
 from executor.interface import Assignment
 from executor.success_codes import parse_success_codes
 
@@ -24,7 +27,14 @@ FRAMING_HEADERS = frozenset(
     {"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 """They belong to the connection; a wrong one would let one request smuggle another."""
-USER_AGENT = "Horae"
+DEFAULT_HEADERS = {"User-Agent": "Horae", "Accept": "*/*", "Accept-Encoding": "identity"}
+"""Not packed: what is kept as the run's log must be readable, and a small answer must not unpack into a huge one."""
+PRIVATE_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization", "horae-callback-url"})
+"""With a job's own headers, what a redirect does not take to another host. Where the API is, only the job's own need
+know."""
+ACCEPTED = 202
+COMPLETION_HEADER = "Horae-Completion"
+COMPLETES_LATER = "async"
 NO_ARGS = b"null"
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -36,11 +46,28 @@ class HttpCall:
     """A request ready to be sent, and how its answer is judged."""
 
     method: str
-    url: str
+    url: URL
+    """Without credentials: they are in the headers."""
     headers: CIMultiDict[str]
+    private: frozenset[str]
+    """Names of headers, in lower case, that no other host may see."""
     body: bytes | None
     success: frozenset[int]
     verify_tls: bool
+    follow_redirects: bool
+    signing_key: bytes | None
+    run_id: str
+
+    def headers_at(self, unix_s: float) -> CIMultiDict[str]:
+        """All headers of a request that is sent now."""
+        if self.signing_key is None:
+            return self.headers
+        signature = signature_headers(
+            self.signing_key, message_id=self.run_id, timestamp_s=int(unix_s), body=self.body or b""
+        )
+        headers = self.headers.copy()
+        headers.update(signature)
+        return headers
 
 
 def build_call(assignment: Assignment) -> HttpCall:
@@ -49,14 +76,42 @@ def build_call(assignment: Assignment) -> HttpCall:
     target = assignment.target
     method = str(target.get("method", "POST")).upper()
     body, content_type = _body(method, target.get("body"), assignment.args)
+    own: Mapping[str, str] = target.get("headers") or {}
+    url, authorization = _url(target["url"], own)
+    secret = target.get("signing_secret")
+    headers = _headers(assignment, own, content_type)
+    headers.update(authorization)
     return HttpCall(
         method=method,
-        url=target["url"],
-        headers=_headers(assignment, target.get("headers") or {}, content_type),
+        url=url,
+        headers=headers,
+        private=(frozenset(map(str.lower, own)) | PRIVATE_HEADERS) - {"content-type"},
         body=body,
         success=parse_success_codes(target.get("success_codes", "2xx")),
         verify_tls=bool(target.get("verify_tls", True)),
+        follow_redirects=bool(target.get("follow_redirects", False)),
+        signing_key=None if secret is None else signing_key(secret),
+        run_id=assignment.run_id,
     )
+
+
+def _url(text: str, own: Mapping[str, str]) -> tuple[URL, dict[str, str]]:
+    """The URL, and its user part as a header: so that it goes where the URL says, and no further."""
+    try:
+        url = URL(text)
+        login = BasicAuth.from_url(url, encoding="utf-8")
+    except (ValueError, TypeError):
+        raise ValueError("its url is not one") from None
+    if login is None:
+        return url, {}
+    if any(name.lower() == "authorization" for name in own):
+        raise ValueError("its url has credentials and there is an Authorization header too")
+    return url.with_user(None), {"Authorization": login.encode()}
+
+
+def is_accepted(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether the answer says that the target completes the attempt itself, later: 202 alone is an ordinary success."""
+    return status == ACCEPTED and headers.get(COMPLETION_HEADER, "").strip().lower() == COMPLETES_LATER
 
 
 def header_fault(name: str, value: str) -> str | None:
@@ -81,9 +136,7 @@ def _body(method: str, body: str | None, args: bytes) -> tuple[bytes | None, str
 
 
 def _headers(assignment: Assignment, own: Mapping[str, Any], content_type: str | None) -> CIMultiDict[str]:
-    # Accept-Encoding: what is kept as the run's log must be readable, and a small answer must not unpack into a huge
-    # one.
-    headers = CIMultiDict({"User-Agent": USER_AGENT, "Accept": "*/*", "Accept-Encoding": "identity"})
+    headers = CIMultiDict(DEFAULT_HEADERS)
     if content_type is not None:
         headers["Content-Type"] = content_type
     for name, value in own.items():
@@ -97,4 +150,6 @@ def _headers(assignment: Assignment, own: Mapping[str, Any], content_type: str |
     headers["Horae-Due-At"] = assignment.due_at
     headers["Horae-Fence-Token"] = str(assignment.fence_token)
     headers["Idempotency-Key"] = assignment.run_id
+    if assignment.callback_url is not None:
+        headers["Horae-Callback-Url"] = assignment.callback_url
     return headers

@@ -15,9 +15,10 @@ import aiohttp
 from yarl import URL
 
 from executor.egress import AddressRefused
+from executor.http_redirect import RedirectRefused
+from executor.http_url import plain_url
 from executor.text import one_line
 
-RETRY_AFTER_MAX_S = 24 * 3600.0
 _RETRY_AFTER_STATUSES = frozenset({429, 503})
 
 
@@ -26,8 +27,8 @@ def describe_status(response: aiohttp.ClientResponse) -> str:
     status = f"HTTP {response.status} {response.reason or ''}".strip()
     location = response.headers.get("Location")
     if 300 <= response.status < 400 and location is not None:
-        where = _plain_url(response.url, location)
-        return one_line(f"{status} to {where}: redirects are not followed; let the job's url name the final address")
+        where = _where(response.url, location)
+        return one_line(f"{status} to {where}: not followed; let the job's url name the final address")
     return one_line(status)
 
 
@@ -37,15 +38,14 @@ def describe_error(error: BaseException) -> str:
 
 
 def retry_after_s(status: int, headers: Mapping[str, str]) -> float | None:
-    """How long the target asks to be left alone (429 and 503 only), at most RETRY_AFTER_MAX_S; None when it does not
-    say.
+    """How long the target asks to be left alone (429 and 503 only), maybe for ever; None when it does not say.
 
     A date counts from the target's own Date header, so that no clock of ours, right or wrong, takes part."""
     text = headers.get("Retry-After", "").strip()
     if status not in _RETRY_AFTER_STATUSES or not text:
         return None
     wait_s = float(text) if text.isascii() and text.isdigit() else _seconds_between(headers.get("Date"), text)
-    return None if wait_s is None else min(max(wait_s, 0.0), RETRY_AFTER_MAX_S)
+    return None if wait_s is None else max(wait_s, 0.0)
 
 
 def _seconds_between(earlier: str | None, later: str) -> float | None:
@@ -62,16 +62,17 @@ def _http_date(text: str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _plain_url(base: URL, location: str) -> str:
+def _where(base: URL, location: str) -> str:
     try:
-        url = base.join(URL(location))
-        return str(URL.build(scheme=url.scheme, host=url.host or "", port=url.explicit_port, path=url.path))
+        return plain_url(base.join(URL(location)))
     except ValueError:
         return "an invalid address"
 
 
 def _describe(error: BaseException) -> str:
     match error:
+        case RedirectRefused():
+            return str(error)
         case aiohttp.ClientConnectorDNSError():
             return f"cannot resolve {error.host}: {_os_reason(error.os_error)}"
         case aiohttp.ClientConnectorCertificateError():

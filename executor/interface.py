@@ -13,6 +13,8 @@ class OutcomeKind(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
+    ACCEPTED = "accepted"
+    """The target took the attempt over and will complete it through the API, with the attempt's token."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +31,11 @@ class Assignment:
     args: bytes
     """JSON text."""
     timeout_s: float
+    started_ms: int
+    """When it is handed to the executor, by the node's clock (unix milliseconds)."""
+    callback_url: str | None = None
+    """The run in the API of this node, for a target that completes the attempt itself: with ':complete' after it, or
+    ':heartbeat'."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +48,7 @@ class Outcome:
     detail: str | None = None
     """One line for a person; never a secret, never a traceback."""
     retry_after_s: float | None = None
+    """How long the target asked to be left alone; whoever tries again bounds it."""
 
 
 class OutputSink(Protocol):

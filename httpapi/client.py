@@ -200,6 +200,27 @@ class Client:
         )
         return answer.body
 
+    async def complete_run(
+        self,
+        run_id: str,
+        *,
+        fence_token: int,
+        outcome: str,
+        detail: str | None = None,
+        output: str | None = None,
+    ) -> Json:
+        """Report the end ('succeeded' or 'failed') of an attempt, as its target; answers the run. `output` becomes the
+        attempt's log. Refused with 409 when the attempt of that token is over."""
+        body: Json = {"fence_token": fence_token, "outcome": outcome}
+        body |= {name: text for name, text in (("detail", detail), ("output", output)) if text is not None}
+        return await self._json("POST", f"/v1/runs/{quote(run_id, safe='')}:complete", body=body)
+
+    async def heartbeat_run(self, run_id: str, *, fence_token: int, progress: str | None = None) -> Json:
+        """Say, as its target, that an attempt goes on; answers run_id and lease_until. Refused with 409 when the
+        attempt is over."""
+        body = {"fence_token": fence_token} | ({} if progress is None else {"progress": progress})
+        return await self._json("POST", f"/v1/runs/{quote(run_id, safe='')}:heartbeat", body=body)
+
     # --- teams
 
     async def team(self, team: str, *, consistency: Consistency | None = None) -> Json:

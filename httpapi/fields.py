@@ -41,7 +41,6 @@ OTHER_NAMES = {
 NOT_YET: Mapping[str, frozenset[str]] = {
     "": frozenset({"notify", "after_completion"}),
     "misfire_policy": frozenset({"catch_up"}),
-    "target": frozenset({"signing_secret"}),
 }
 """Values by path ('' and 'target': field names) that later versions know: the refusal says so."""
 

@@ -1,9 +1,11 @@
-"""PATCH of a job: RFC 7396 merged into the definition as it is shown."""
+"""PATCH of a job: RFC 7396 merged into the definition."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from httpapi.fields import unknown_names
 from httpapi.render import job_definition
@@ -18,7 +20,8 @@ def merged(job: Job, patch: Any) -> dict[str, Any]:
     unknown = unknown_names(patch, [name for name in JobDraft.__struct_fields__ if name != "idempotency_key"], "")
     if unknown:
         raise Invalid(errors=unknown)
-    definition = job_definition(job)
+    # As it is kept: what is shown has a mask in the place of a secret.
+    definition = job_definition(job) | {"target": msgspec.to_builtins(job.target)}
     target = patch.get("target")
     if isinstance(target, dict) and target.get("type", definition["target"]["type"]) != definition["target"]["type"]:
         # Fields of another kind of target mean nothing for this one.

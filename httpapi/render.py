@@ -11,6 +11,7 @@ import msgspec
 from node.interface import (
     Attempt,
     ClusterView,
+    Heartbeat,
     Job,
     JobCreated,
     JobStats,
@@ -19,11 +20,15 @@ from node.interface import (
     Preview,
     Run,
     RunCancelled,
+    Target,
     TeamView,
 )
 
 Json = dict[str, Any]
 T = TypeVar("T")
+
+SECRET_MASK = "whsec_********"
+"""In the place of a secret. It is refused as one, so that what was read cannot be written back by mistake."""
 
 
 def instant(unix_ms: int) -> str:
@@ -69,7 +74,7 @@ def job_definition(record: Job) -> Json:
         "schedule": _schedule(record),
         "run_at": instant_or_null(record.run_at_ms),
         "tz": record.tz,
-        "target": msgspec.to_builtins(record.target),
+        "target": _target(record.target),
         "args": msgspec.json.decode(record.args),
         "timeout_s": record.timeout_s,
         "max_retries": record.max_retries,
@@ -118,6 +123,14 @@ def _ended_run(run_id: str | None, at_ms: int | None) -> Json | None:
     return None if run_id is None or at_ms is None else {"run_id": run_id, "at": instant(at_ms)}
 
 
+def _target(target: Target) -> Json:
+    """As it was given, but for what was given to keep: a secret is never shown again."""
+    shown: Json = msgspec.to_builtins(target)
+    if shown.get("signing_secret") is not None:
+        shown["signing_secret"] = SECRET_MASK
+    return shown
+
+
 def _schedule(record: Job) -> str | list[str] | None:
     if not record.expressions:
         return None
@@ -127,8 +140,8 @@ def _schedule(record: Job) -> str | list[str] | None:
 def run(record: Run) -> Json:
     """A run. What follows `log_url` is there only when it says something: `retry_at` of a run that waits for its next
     attempt, `parked` of one that others of its job hold back, `catch_up` of one that makes a missed tick good,
-    `overlap_policy` of one that has its own, `stop` of one that is being ended and why, `until_at` and `count` of a
-    range of skipped ticks."""
+    `overlap_policy` of one that has its own, `stop` of one that is being ended and why, `lease_until` and `progress` of
+    one that its target completes, `until_at` and `count` of a range of skipped ticks."""
     body: Json = {
         "run_id": record.run_id,
         "job_id": record.job_id,
@@ -157,6 +170,9 @@ def run(record: Run) -> Json:
         body["overlap_policy"] = record.overlap_policy
     if record.stop is not None:
         body["stop"] = record.stop
+    if record.lease is not None:
+        body["lease_until"] = instant(record.lease.until_ms)
+        body["progress"] = record.lease.progress
     if record.until_ms is not None:
         body["until_at"] = instant(record.until_ms)
         body["count"] = record.count
@@ -165,6 +181,10 @@ def run(record: Run) -> Json:
 
 def run_cancelled(cancelled: RunCancelled) -> Json:
     return run(cancelled.run) | {"effective": cancelled.effective}
+
+
+def heartbeat(run_id: str, beat: Heartbeat) -> Json:
+    return {"run_id": run_id, "lease_until": instant_or_null(beat.until_ms)}
 
 
 def _attempt(record: Attempt) -> Json:

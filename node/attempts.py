@@ -165,7 +165,7 @@ class Attempts:
         started_ms = self._clock.wall_ms()
         self._sink.started(work, started_ms)
         output = AttemptOutput()
-        task = asyncio.get_running_loop().create_task(self._outcome(work, output))
+        task = asyncio.get_running_loop().create_task(self._outcome(work, started_ms, output))
         # Not inside the task: one that is cancelled before its first step never runs a line of its own.
         task.add_done_callback(lambda _: self._on_done(work, task, output, started_ms))
         self._running[work.key] = Running(work=work, task=task, started_ms=started_ms)
@@ -182,12 +182,12 @@ class Attempts:
             outcome = Outcome(kind=OutcomeKind.CANCELLED, detail="stopped on request")
             self._sink.ended(work, outcome, started_ms, self._clock.wall_ms(), log_bytes)
 
-    async def _outcome(self, work: Work, output: AttemptOutput) -> Outcome:
+    async def _outcome(self, work: Work, started_ms: int, output: AttemptOutput) -> Outcome:
         executor = self._executors.get(work.definition.kind)
         if executor is None:
             return Outcome(kind=OutcomeKind.FAILED, detail=describe_missing(work.definition.kind))
         try:
-            return await executor.run(work.assignment(self._clock.wall_ms()), output)
+            return await executor.run(work.assignment(started_ms), output)
         except Exception:
             logger.exception("run %s: the executor broke its promise not to raise", work.claim.run_id)
             return Outcome(kind=OutcomeKind.FAILED, detail="internal error of the executor; see the node's log")

@@ -19,6 +19,13 @@ TARGET_OPTIONS = (
     click.option("--noop", is_flag=True, help="Do nothing, successfully."),
     click.option("--method", help="With --url. [default: POST]"),
     click.option("--header", multiple=True, help="With --url: 'Name: value'; may be repeated."),
+    click.option("--follow-redirects", is_flag=True, help="With --url: follow up to 5; secrets stay with its host."),
+    click.option(
+        "--signing-secret-file",
+        type=click.File("r"),
+        help="With --url: sign requests (Standard Webhooks) with the secret in this file; - reads standard input.",
+    ),
+    click.option("--heartbeat", type=float, help="With --url: how long it may go unheard after it answered 202."),
     click.option("--env", multiple=True, help="With --image or --command: NAME=VALUE; may be repeated."),
     click.option("--memory-mb", type=int, help="With --image or --command: how much it may use, in MiB."),
     click.option("--cpu", type=float, help="With --image: processors that it may keep busy, such as 0.5."),
@@ -29,7 +36,7 @@ TARGET_OPTIONS = (
     click.option("--open-files", type=int, help="With --command: files that it may have open at once."),
 )
 _BELONGS = {
-    "http": ("method", "header"),
+    "http": ("method", "header", "follow_redirects", "signing_secret_file", "heartbeat"),
     "container": ("env", "memory_mb", "cpu", "pull", "network"),
     "command": ("env", "memory_mb", "cwd", "cpu_s", "open_files"),
     "noop": (),
@@ -37,6 +44,9 @@ _BELONGS = {
 _OWNERS = {
     "method": "--url",
     "header": "--url",
+    "follow_redirects": "--url",
+    "signing_secret_file": "--url",
+    "heartbeat": "--url",
     "env": "--image or --command",
     "memory_mb": "--image or --command",
     "cpu": "--image",
@@ -59,6 +69,10 @@ def build_target(given: dict[str, Any]) -> dict[str, Any]:
         target["env"] = dict(map(_variable, target["env"]))
     if "method" in target:
         target["method"] = target["method"].upper()
+    if "signing_secret_file" in target:
+        target["signing_secret"] = target.pop("signing_secret_file").read().strip()
+    if "heartbeat" in target:
+        target["heartbeat_s"] = target.pop("heartbeat")
     if "header" in target:
         target["headers"] = dict(map(_header, target.pop("header")))
     return {"type": kind, **_what(kind, given), **target}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from node.cli_call import call, find_job, looks_like_an_id, server_option
+from node.cli_completion import complete, heartbeat
 from node.cli_output import Json, fields, output_option, show, table
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ def run() -> None:
     Example:
       horae run list hello
     """
+
+
+run.add_command(complete)
+run.add_command(heartbeat)
 
 
 @run.command("list")

@@ -100,6 +100,12 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
 )
 @target_options
 @click.option(
+    "--callback-url",
+    envvar="HORAE_CALLBACK_URL",
+    show_envvar=True,
+    help="Where targets that complete attempts themselves reach the API. [default: http:// and --http]",
+)
+@click.option(
     "--slots",
     envvar="HORAE_SLOTS",
     show_envvar=True,

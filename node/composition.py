@@ -92,6 +92,7 @@ def _service(
     sources = Sources(
         clock=clock,
         make_id=UlidSource(wall_ms=clock.wall_ms, random_bytes=around.random.randbytes),
+        random=around.random.random,
         allow_link_local=allow_link_local,
     )
     return Service(

@@ -31,6 +31,8 @@ COVER_MS = 2_500
 """A job that fires is accounted for this much further than the look-ahead: a job of every second then costs an item
 each few seconds, not one a tick."""
 NODE_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
+CALLBACK_URL = re.compile(r"https?://[^/?#\s]+(/[^?#\s]*[^/?#\s])?")
+"""A base that a path can be appended to."""
 
 
 class ConfigError(Exception):
@@ -119,6 +121,8 @@ class NodeConfig:
     http: str
     raft: str
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    callback_url: str | None = None
+    """Where targets reach the API, if that is elsewhere than at `http`: a balancer of all nodes, say."""
     slots: int = SLOTS_DEFAULT
     ahead: int = AHEAD_DEFAULT
     takes_buckets: bool = True
@@ -154,6 +158,11 @@ class NodeConfig:
     logs_keep_days: int = 7
     """Days that the output of attempts is kept."""
 
+    @property
+    def api_url(self) -> str:
+        """The base URL that targets are told, to complete attempts at."""
+        return self.callback_url or f"http://{self.http}"
+
     def validate(self) -> None:
         """Raises ConfigError naming every relation that does not hold."""
         faults = self.cluster.faults() + [fault for holds, fault in self._own_checks() if not holds]
@@ -165,6 +174,11 @@ class NodeConfig:
             (
                 NODE_ID.match(self.node) is not None,
                 f"node id {self.node!r}: must be 1-63 of a-z 0-9 . _ - and begin with a letter or digit",
+            ),
+            (
+                self.callback_url is None or CALLBACK_URL.fullmatch(self.callback_url) is not None,
+                f"callback_url {self.callback_url!r}: must be an absolute URL without a slash at its "
+                "end, such as https://horae.example",
             ),
             (1 <= self.slots <= 100_000, "slots: must be 1 to 100,000"),
             (0 <= self.ahead <= 1_000_000, "ahead: must be 0 to 1,000,000"),
@@ -202,6 +216,8 @@ class ServeSettings:
     """Listen elsewhere than on loopback although there are no API tokens yet."""
     slots: int = SLOTS_DEFAULT
     ahead: int = AHEAD_DEFAULT
+    callback_url: str | None = None
+    """Where targets reach the API to complete attempts: NodeConfig's."""
     raft_log_mib: int = RAFT_LOG_MIB_DEFAULT
     """How much of the replicated log is kept, in MiB: a node that was away for longer gets a copy of the state."""
     allow_link_local: bool = False
@@ -222,6 +238,7 @@ class ServeSettings:
             node=self.node_id,
             http=self.http,
             raft="" if self.worker else self.raft,
+            callback_url=self.callback_url,
             slots=self.slots,
             ahead=self.ahead,
             takes_buckets=not self.worker,

@@ -59,6 +59,10 @@ class Conflict(HoraeError):
     status = 409
 
 
+class Fenced(Conflict):
+    """The attempt of this fencing token is over, or has not begun: what is said of it does not count."""
+
+
 class PreconditionFailed(HoraeError):
     """The object has changed since the version that If-Match names."""
 

@@ -9,8 +9,12 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from node.completion_values import Completion as Completion
+from node.completion_values import CompletionOutcome as CompletionOutcome
+from node.completion_values import Heartbeat as Heartbeat
 from node.errors import Conflict as Conflict
 from node.errors import DiskFull as DiskFull
+from node.errors import Fenced as Fenced
 from node.errors import FieldError as FieldError
 from node.errors import HoraeError as HoraeError
 from node.errors import Invalid as Invalid
@@ -32,6 +36,7 @@ from statemachine.records import (
     ContainerTarget,
     HttpTarget,
     Job,
+    Lease,
     NoopTarget,
     OverlapPolicy,
     Run,
@@ -47,31 +52,19 @@ __all__ = [
     "Attempt",
     "AttemptOutcome",
     "CommandTarget",
-    "Conflict",
     "ContainerTarget",
-    "DiskFull",
-    "FieldError",
-    "HoraeError",
     "HttpTarget",
-    "Invalid",
     "Job",
     "JobStats",
-    "LogElsewhere",
-    "Malformed",
+    "Lease",
     "NoopTarget",
-    "NotFound",
-    "OutcomeUnknown",
     "OverlapPolicy",
-    "Overloaded",
-    "PreconditionFailed",
     "Run",
     "RunKind",
     "RunState",
     "SkipReason",
     "Target",
     "Team",
-    "TooLarge",
-    "Unavailable",
 ]
 
 Consistency = Literal["linearizable", "local"]
@@ -327,6 +320,15 @@ class Scheduler(Protocol):
 
     async def delete_team(self, team: str, *, expected_version: int | None = None) -> None:
         """Back to the defaults. NotFound if it has no settings."""
+        ...
+
+    async def complete_run(self, run_id: str, *, token: int, completion: Completion) -> Run:
+        """The end of an attempt, from the target that completes it itself. To repeat it changes nothing. Fenced: the
+        token is not that of the attempt under way."""
+        ...
+
+    async def heartbeat_run(self, run_id: str, *, token: int, progress: str | None = None) -> Heartbeat:
+        """A target that completes an attempt itself is still at it. Fenced: it may stop, the attempt is over."""
         ...
 
     async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView: ...

@@ -31,6 +31,7 @@ class Sources:
 
     clock: Clock
     make_id: Callable[[], str]
+    random: Callable[[], float]
     allow_link_local: bool = False
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from raftlog.errors import LogClosed, LogError
 from raftlog.interface import Lane, Log
 from statemachine.codec import decode_reply, encode_command
-from statemachine.commands import AnyReply, Finish, Start, Withdraw
+from statemachine.commands import AnyReply, Detach, Finish, Start, Withdraw
 
 AGAIN_AFTER_S = 0.5
 REPORTS_IN_FLIGHT_MAX = 2_048
@@ -24,7 +24,7 @@ what ran and is not reported runs again if this node dies."""
 
 logger = logging.getLogger(__name__)
 
-Report = Finish | Start | Withdraw
+Report = Finish | Start | Withdraw | Detach
 Answered = Callable[[Report, AnyReply], None]
 
 

@@ -10,12 +10,15 @@ from typing import Any
 
 from node.admission import spec_of
 from node.clock import Clock
+from node.completions import keep_completion
 from node.freshness import QuorumProbe
 from node.interface import (
     LIST_LIMIT_DEFAULT,
     ClusterView,
+    Completion,
     Consistency,
     FieldError,
+    Heartbeat,
     Invalid,
     JobChanged,
     JobCreated,
@@ -155,6 +158,15 @@ class Service(Reads):
     async def delete_team(self, team: str, *, expected_version: int | None = None) -> None:
         await self._teams.delete(team, expected_version=expected_version)
 
+    async def complete_run(self, run_id: str, *, token: int, completion: Completion) -> Run:
+        run = await self._writes.completions.complete(run_id, token, completion, log_node=self._identity.node)
+        if completion.output is not None:
+            await asyncio.to_thread(keep_completion, self._logs, run, token, completion.output, self._identity.node)
+        return run
+
+    async def heartbeat_run(self, run_id: str, *, token: int, progress: str | None = None) -> Heartbeat:
+        return await self._writes.completions.heartbeat(run_id, token, progress)
+
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
         run = await self._run_known_to_all(run_id)
         number = attempt or (run.attempts[-1].attempt if run.attempts else run.attempt)
@@ -271,8 +283,9 @@ def _role_of(node: str, status: LogStatus) -> str:
 
 
 def _node_of_attempt(run: Run, attempt: int) -> str | None:
-    """The node that ran it or has it under way; None when there is no such attempt."""
-    ended = next((one.node for one in run.attempts if one.attempt == attempt), None)
+    """The node that has its log: the one that ran it or has it under way, or that was handed its output. None when
+    there is no such attempt."""
+    ended = next((one.log_node or one.node for one in run.attempts if one.attempt == attempt), None)
     return ended or (run.node if attempt == run.attempt else None)
 
 

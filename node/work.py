@@ -44,15 +44,17 @@ class Work:
     claim: RunClaimed
     definition: Definition
     args: bytes
+    api_url: str
+    """Where targets reach the API of this node."""
 
     @property
     def key(self) -> ClaimKey:
         return ClaimKey(self.claim.run_id, self.claim.token)
 
-    def assignment(self, now_ms: int) -> Assignment:
+    def assignment(self, started_ms: int) -> Assignment:
         """What the executor gets. The attempt has its own timeout, or what is left of the run's if that is less."""
         job, end_by_ms = self.definition.job, self.claim.end_by_ms
-        left_s = job.timeout_s if end_by_ms is None else max((end_by_ms - now_ms) / 1000, TIMEOUT_S_MIN)
+        left_s = job.timeout_s if end_by_ms is None else max((end_by_ms - started_ms) / 1000, TIMEOUT_S_MIN)
         return Assignment(
             run_id=self.claim.run_id,
             job_id=self.claim.job_id,
@@ -62,13 +64,16 @@ class Work:
             target=self.definition.target,
             args=self.args,
             timeout_s=min(job.timeout_s, left_s),
+            started_ms=started_ms,
+            callback_url=f"{self.api_url}/v1/runs/{self.claim.run_id}",
         )
 
 
 class WorkSource:
     """Turns claims into work. Keeps the definitions of jobs that run often; the half made longest ago goes first."""
 
-    def __init__(self) -> None:
+    def __init__(self, api_url: str) -> None:
+        self._api_url = api_url
         self._definitions: dict[tuple[str, int], Definition] = {}
 
     def work_of(self, view: DefinitionView, claim: RunClaimed) -> Work | None:
@@ -76,7 +81,8 @@ class WorkSource:
         definition = self._definition(view, claim.job_id, claim.job_version)
         if definition is None:
             return None
-        return Work(claim=claim, definition=definition, args=_own_args(view, claim) or definition.job.args)
+        args = _own_args(view, claim) or definition.job.args
+        return Work(claim=claim, definition=definition, args=args, api_url=self._api_url)
 
     def _definition(self, view: DefinitionView, job_id: str, version: int) -> Definition | None:
         kept = self._definitions.get((job_id, version))

@@ -17,7 +17,7 @@ from node.attempts import Attempts
 from node.clock import Clock
 from node.config import NodeConfig
 from node.metrics import Metrics
-from node.outcomes import finish_of, keep_output
+from node.outcomes import keep_output, report_of
 from node.reconciliation import Reconciliation
 from node.reporter import Report, Reporter
 from node.runlogs import RunLogs
@@ -39,7 +39,7 @@ from node.views import StateSource
 from node.wakeup import Wakeup
 from node.work import Work, WorkSource
 from raftlog.interface import Log
-from statemachine.commands import AnyReply, Finish, RunClaimed, Start, Withdraw
+from statemachine.commands import AnyReply, Detach, Finish, RunClaimed, Start, Withdraw
 from statemachine.records import Session, SkipReason
 
 DRAINING_TOLD_S = 1.0
@@ -82,7 +82,7 @@ class Worker:
         self._calls = session_calls
         self._keeper = SessionKeeper(config.cluster)
         self._timers = ReleaseTimers()
-        self._works = WorkSource()
+        self._works = WorkSource(config.api_url)
         self._reporter = Reporter(log, timeout_s=config.propose_timeout_s)
         self.attempts = Attempts(
             slots=config.slots,
@@ -259,7 +259,7 @@ class Worker:
     def ended(
         self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int, log_bytes: int | None = None
     ) -> None:
-        finish = finish_of(
+        report = report_of(
             work,
             outcome,
             started_ms=started_ms,
@@ -267,13 +267,13 @@ class Worker:
             log_bytes=log_bytes,
             random=self._random,
         )
-        self._reporter.report(finish, self._on_answered)
+        self._reporter.report(report, self._on_answered)
         self._wakeup.wake()
 
     def _on_answered(self, report: Report, reply: AnyReply) -> None:
         if reply.code != "ok":
             logger.debug("%s of run %s: %s", type(report).__name__, report.run_id, reply.code)
-        if isinstance(report, Finish | Withdraw):
+        if isinstance(report, Finish | Withdraw | Detach):
             self._timer_events.append(Finished(key=ClaimKey(report.run_id, report.token)))
 
     # --- leaving -----------------------------------------------------------------------------------------------------

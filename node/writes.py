@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -10,11 +11,12 @@ import msgspec
 from node.admission import admit, parse_args
 from node.afterwards import seen_afterwards
 from node.cancelling import Cancelling
+from node.completions import Completions
 from node.interface import Conflict, FieldError, Invalid, JobCreated, JobDraft, NotFound, OverlapPolicy, RunCancelled
 from node.job_changes import JobChanges
 from node.proposing import Sources, expect_ok, other_body
 from node.reads import Reads
-from raftlog.interface import Log
+from raftlog.interface import Lane, Log
 from statemachine.commands import AnyReply, JobReply, PutJob, RunNow, RunReply
 from statemachine.limits import IDEMPOTENCY_KEPT_MS
 from statemachine.records import Run
@@ -28,6 +30,9 @@ class Writes(JobChanges):
     def __init__(self, *, log: Log, reads: Reads, sources: Sources) -> None:
         super().__init__(log=log, reads=reads, sources=sources)
         self._cancelling = Cancelling(propose=self.propose, reads=reads, clock=sources.clock)
+        # As urgent as the results that nodes report: they are no less.
+        propose = partial(self.propose, lane=Lane.WORK)
+        self.completions = Completions(propose=propose, reads=reads, clock=sources.clock, random=sources.random)
 
     async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated:
         """The same key and body answer the first job, however late the repeat."""

@@ -68,8 +68,9 @@ def complete(work: Work, command: Complete) -> Reply:
     if isinstance(run, Reply):
         return run
     detail = None if command.detail is None else command.detail[:DETAIL_LENGTH_MAX]
-    attempt = _attempt_of(work, run, command.outcome, detail, token=command.token)
-    end_attempt(work, run, attempt, retry_at_ms=retry_at_ms(work, command))
+    attempt = _attempt_of(work, run, command.outcome, detail, token=command.token, log_node=command.log_node)
+    log_bytes = run.log_bytes if command.log_bytes is None else command.log_bytes
+    end_attempt(work, run, attempt, retry_at_ms=retry_at_ms(work, command), log_bytes=log_bytes)
     return OK
 
 
@@ -102,7 +103,15 @@ def _is_repeat(run: Run, command: Complete) -> bool:
     return any((one.token, one.outcome) == (command.token, command.outcome) for one in run.attempts)
 
 
-def _attempt_of(work: Work, run: Run, outcome: AttemptOutcome, detail: str | None, token: int | None = None) -> Attempt:
+def _attempt_of(
+    work: Work,
+    run: Run,
+    outcome: AttemptOutcome,
+    detail: str | None,
+    *,
+    token: int | None = None,
+    log_node: str | None = None,
+) -> Attempt:
     assert run.node is not None
     return Attempt(
         attempt=run.attempt,
@@ -112,4 +121,5 @@ def _attempt_of(work: Work, run: Run, outcome: AttemptOutcome, detail: str | Non
         started_ms=run.started_ms,
         finished_ms=work.now_ms,
         token=token,
+        log_node=log_node,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statemachine.command_types import Command, Count, RunId, TimeMs
+from statemachine.command_types import Command, Count, NodeId, RunId, TimeMs
 from statemachine.records import AttemptOutcome
 
 
@@ -30,10 +30,13 @@ class Heartbeat(Command, frozen=True, kw_only=True, tag="heartbeat"):
 
 class Complete(Command, frozen=True, kw_only=True, tag="complete"):
     """The target's own report of the end (succeeded or failed), by any node; it may overtake the holder's Detach. A
-    repeat with the same token and outcome is answered ok. `retry_at_ms` as in Finish."""
+    repeat with the same token and outcome is answered ok. `retry_at_ms` as in Finish. `log_bytes`: the target's output,
+    which `log_node` keeps in the place of what it answered at first."""
 
     run_id: RunId
     token: Count
     outcome: AttemptOutcome
     detail: str | None = None
     retry_at_ms: TimeMs | None = None
+    log_node: NodeId | None = None
+    log_bytes: Count | None = None

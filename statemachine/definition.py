@@ -32,6 +32,7 @@ from statemachine.limits import (
     RESOURCE_MAX,
     RETRIES_MAX,
     RUN_ON_MAX,
+    SECRET_LENGTH_MAX,
     TEAM_LENGTH_MAX,
     TIME_MS_MAX,
     URL_LENGTH_MAX,
@@ -87,6 +88,7 @@ def _is_http(target: HttpTarget) -> bool:
         and _is_short((target.method, target.success_codes), WORD_LENGTH_MAX)
         and _is_map(target.headers, HEADERS_MAX, HEADER_LENGTH_MAX)
         and len(target.body or "") <= ARGS_BYTES_MAX
+        and len(target.signing_secret or "") <= SECRET_LENGTH_MAX
         and (target.heartbeat_s is None or 0 < target.heartbeat_s <= DURATION_S_MAX)
     )
 

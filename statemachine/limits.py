@@ -46,6 +46,7 @@ VARIABLE_LENGTH_MAX = 8192
 PATH_LENGTH_MAX = 4096
 RESOURCE_MAX = 2**40
 """Of a target's own limits (MiB, seconds, files): fits the kernel's 64 bits in bytes."""
+SECRET_LENGTH_MAX = 512
 ARGS_BYTES_MAX = 64 * 1024
 IDEMPOTENCY_KEY_LENGTH_MAX = 256
 DIGEST_BYTES_MAX = 64

@@ -31,9 +31,16 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True, tag="http", tag_fiel
     body: str | None = None
     success_codes: str = "2xx"
     verify_tls: bool = True
+    follow_redirects: bool = False
+    signing_secret: str | None = None
+    """Shared with the target, for Standard Webhooks signatures. Shown to nobody: `repr` and the API mask it."""
     heartbeat_s: float | None = None
     """Of an attempt that the target completes later: how long it may go without a heartbeat. None: only `timeout_s`
     ends it."""
+
+    def __repr__(self) -> str:
+        """For logs and assertions: neither headers nor body nor secret, and of the url only where it leads."""
+        return f"HttpTarget({self.method} {self.url.partition('?')[0].rpartition('@')[2]})"
 
 
 class ContainerTarget(
@@ -211,6 +218,8 @@ class Attempt(Record, frozen=True, kw_only=True):
     finished_ms: int | None = None
     token: int | None = None
     """The token with which its target completed it: a repeat of that is known by it."""
+    log_node: str | None = None
+    """The node that has its log, if that is not `node`: the one that its target handed the output to."""
 
 
 class Lease(Record, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import executor.http_detail
+import executor.http_signature
 import httpapi.client
 import httpapi.guard
 import httpapi.render
@@ -12,7 +12,6 @@ import node.config
 import node.effective
 import node.proposing
 import node.reads
-import node.retry
 import node.work
 import raftlog.disk
 import statemachine.tables
@@ -23,9 +22,10 @@ def test_a_client_waits_longer_than_a_node_takes() -> None:
     assert delete_s < httpapi.client.TIMEOUT_S
 
 
-def test_no_target_is_believed_longer_than_the_executor_reads() -> None:
-    """The executor bounds what it understands at all; the node, how far a retry may be put off."""
-    assert node.retry.RETRY_AFTER_MAX_S <= executor.http_detail.RETRY_AFTER_MAX_S
+def test_what_the_api_shows_for_a_secret_is_refused_as_one() -> None:
+    assert httpapi.render.SECRET_MASK == executor.http_signature.MASK
+    with pytest.raises(ValueError, match="write the secret itself"):
+        executor.http_signature.signing_key(httpapi.render.SECRET_MASK)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ class Sink:
     def __init__(self) -> None:
         self.seen: list[Seen] = []
         self.answer: Answer = answer_at_once
+        self.headers: dict[str, str] = {}
+        """Of every answer."""
         self.arrived = asyncio.Event()
         self._runner: web.AppRunner | None = None
         self.url = ""
@@ -73,4 +75,5 @@ class Sink:
         )
         self.seen.append(seen)
         self.arrived.set()
-        return web.Response(status=await self.answer(seen), text=f"seen as number {len(self.seen)}")
+        status = await self.answer(seen)
+        return web.Response(status=status, headers=self.headers, text=f"seen as number {len(self.seen)}")

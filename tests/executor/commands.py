@@ -37,6 +37,7 @@ def attempt(*argv: str, args: bytes = b"null", timeout_s: float = 20.0, token: i
         target={"type": "command", "argv": list(argv)} | fields,
         args=args,
         timeout_s=timeout_s,
+        started_ms=0,
     )
 
 

@@ -23,6 +23,7 @@ def attempt(*command: str, args: bytes = b"null", timeout_s: float = 60.0, token
         target={"type": "container", "image": IMAGE, "command": list(command), "network": "none"} | fields,
         args=args,
         timeout_s=timeout_s,
+        started_ms=0,
     )
 
 

@@ -13,6 +13,7 @@ from executor.http import HttpExecutor
 from executor.interface import Assignment, Outcome, OutputSink
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+STARTED_MS = 1_796_000_400_000
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -26,6 +27,7 @@ def assignment(url: str, *, args: bytes = b"null", timeout_s: float = 5.0, **tar
         target={"type": "http", "url": url} | target,
         args=args,
         timeout_s=timeout_s,
+        started_ms=STARTED_MS,
     )
 
 

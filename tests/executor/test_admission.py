@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from executor import check_target
-from executor.admission import BODY_BYTES_MAX, HEADERS_MAX, URL_CHARS_MAX
+from executor.admission import BODY_BYTES_MAX, HEADERS_MAX, HEARTBEAT_S_MAX, HEARTBEAT_S_MIN, URL_CHARS_MAX
 from executor.admission_processes import ARGUMENTS_MAX
 from executor.environment import VALUE_CHARS_MAX, VARIABLES_MAX
 
@@ -50,6 +50,8 @@ def command(*argv: str, **fields: Any) -> dict[str, Any]:
         command("ls", memory_mb=16, cpu_s=1, open_files=8),
         command("ls", env=None, cwd=None, memory_mb=None),
         command(*["x"] * ARGUMENTS_MAX),
+        http(heartbeat_s=HEARTBEAT_S_MIN),
+        http(heartbeat_s=None),
     ],
 )
 def test_a_valid_target_has_no_faults(target: dict[str, Any]) -> None:
@@ -82,6 +84,9 @@ def test_a_valid_target_has_no_faults(target: dict[str, Any]) -> None:
         (http(url="http://u:p@example.com/", headers={"authorization": "x"}), "target.url", "keep one of them"),
         (http(url="http://127.1/"), "target.url", "write 127.0.0.1"),
         (http(url="http://2130706433/"), "target.url", "write 127.0.0.1"),
+        (http(heartbeat_s=HEARTBEAT_S_MIN - 0.1), "target.heartbeat_s", "must be from 5 to 86400"),
+        (http(heartbeat_s=HEARTBEAT_S_MAX + 1), "target.heartbeat_s", "must be from 5 to 86400"),
+        (http(heartbeat_s=math.nan), "target.heartbeat_s", "must be from 5 to 86400"),
         (http(method="CONNECT"), "target.method", "must be one of GET, HEAD"),
         (http(method="BREW"), "target.method", "must be one of GET, HEAD"),
         (http(body="é" * BODY_BYTES_MAX), "target.body", f"longer than {BODY_BYTES_MAX} bytes"),

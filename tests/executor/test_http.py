@@ -1,6 +1,8 @@
 """The http target against real servers: what is sent, and how the answer is judged."""
 
+import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from aiohttp import web
 
 from executor.http import HttpExecutor
 from executor.interface import Outcome, OutcomeKind
-from tests.executor.servers import Collected, Recorder, assignment, outcome_of, run, serving
+from tests.executor.servers import Collected, Recorder, assignment, outcome_of, run, serving, serving_raw
 
 # --- what is sent -----------------------------------------------------------------------------------------------------
 
@@ -23,6 +25,7 @@ async def sent(http: HttpExecutor, **fields: Any) -> tuple[web.Request, bytes]:
 
 
 async def test_every_attempt_carries_what_a_target_needs_to_deduplicate(http: HttpExecutor) -> None:
+    """(M7) Run, job, attempt, due time, token, and an idempotency key in each execution."""
     request, _ = await sent(http)
     assert {name: value for name, value in request.headers.items() if name.startswith(("Horae", "Idem"))} == {
         "Horae-Run-Id": "0193f2aa-01JD",
@@ -34,6 +37,15 @@ async def test_every_attempt_carries_what_a_target_needs_to_deduplicate(http: Ht
     }
     assert request.headers["User-Agent"] == "Horae"
     assert request.path_qs == "/hook?x=1"
+
+
+async def test_a_target_is_told_where_to_complete_the_attempt(http: HttpExecutor) -> None:
+    recorder = Recorder()
+    callback_url = "https://horae.example/v1/runs/0193f2aa-01JD"
+    async with serving(recorder.record) as url:
+        await run(http, replace(assignment(url), callback_url=callback_url))
+    [(request, _)] = recorder.requests
+    assert request.headers["Horae-Callback-Url"] == callback_url
 
 
 async def test_args_are_the_default_body_as_json(http: HttpExecutor) -> None:
@@ -108,6 +120,27 @@ async def test_a_server_error_is_a_failure_with_its_answer_kept(http: HttpExecut
     assert output.data == b"boom"
 
 
+async def test_a_target_may_say_that_it_completes_the_attempt_itself(http: HttpExecutor) -> None:
+    later = {"Horae-Completion": "Async "}
+    assert (await outcome_of(http, web.Response(status=202, headers=later))).kind == OutcomeKind.ACCEPTED
+    assert (await outcome_of(http, web.Response(status=202))).kind == OutcomeKind.SUCCEEDED
+    assert (await outcome_of(http, web.Response(status=200, headers=later))).kind == OutcomeKind.SUCCEEDED
+    refused = await outcome_of(http, web.Response(status=202, headers=later), success_codes="200")
+    assert (refused.kind, refused.status) == (OutcomeKind.FAILED, 202)
+
+
+async def test_a_target_that_took_the_attempt_over_is_not_called_again_because_its_answer_broke(
+    http: HttpExecutor,
+) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 202 Accepted\r\nHorae-Completion: async\r\nContent-Length: 9\r\n\r\nhalf")
+        await writer.drain()
+
+    async with serving_raw(talk) as url:
+        outcome = await run(http, assignment(url))
+    assert (outcome.kind, outcome.status) == (OutcomeKind.ACCEPTED, 202)
+
+
 async def test_success_codes_decide(http: HttpExecutor) -> None:
     assert (await outcome_of(http, web.Response(status=404), success_codes="200,404")).kind == OutcomeKind.SUCCEEDED
     assert (await outcome_of(http, web.Response(status=202), success_codes="200")).kind == OutcomeKind.FAILED
@@ -125,7 +158,7 @@ async def test_a_redirect_is_a_failure_that_says_where_to_but_no_secret(http: Ht
         outcome = await outcome_of(http, web.Response(status=302, headers={"Location": location}))
     assert (outcome.kind, outcome.status) == (OutcomeKind.FAILED, 302)
     assert outcome.detail == (
-        f"HTTP 302 Found to {elsewhere}/new: redirects are not followed; let the job's url name the final address"
+        f"HTTP 302 Found to {elsewhere}/new: not followed; let the job's url name the final address"
     )
     assert recorder.requests == []
 

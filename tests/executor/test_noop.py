@@ -16,6 +16,7 @@ NOOP = Assignment(
     target={"type": "noop"},
     args=b"null",
     timeout_s=1.0,
+    started_ms=0,
 )
 
 

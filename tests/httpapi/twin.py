@@ -47,12 +47,13 @@ from tests.httpapi.twin_checks import (
     ticks_after,
     zone_faults,
 )
+from tests.httpapi.twin_completions import TwinCompletions
 from tests.httpapi.twin_state import NOW_MS, TwinState
 
 __all__ = ["NOW_MS", "Twin"]
 
 
-class Twin(TwinState):
+class Twin(TwinState, TwinCompletions):
     """One node of a cluster that works. `broken` is raised by every call while it is set."""
 
     # --- the protocol
@@ -221,7 +222,7 @@ class Twin(TwinState):
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
         self._check_alive()
         run = self._known_run(run_id)
-        nodes = {one.attempt: one.node for one in run.attempts}
+        nodes = {one.attempt: one.log_node or one.node for one in run.attempts}
         number = attempt or max(nodes, default=run.attempt)
         if run.node is not None:
             nodes.setdefault(run.attempt, run.node)

@@ -96,7 +96,7 @@ def work(run_id: str, target: Target | None = None, *, priority: int = 5, sessio
     job = Job(job_id="j", name="a", team="t", target=target or HttpTarget(url="http://a/"), created_ms=0, updated_ms=0)
     kind = "noop" if isinstance(target, NoopTarget) else "http"
     one = claim(run_id, priority=priority, session=session)
-    return Work(claim=one, definition=Definition(job=job, target={"type": kind}), args=b"null")
+    return Work(claim=one, definition=Definition(job=job, target={"type": kind}), args=b"null", api_url="http://n1")
 
 
 @dataclass

@@ -65,8 +65,16 @@ class CompletionModel(ModelState):
         if isinstance(run, c.Reply):
             return run
         run = self.end_attempt(
-            run, command.outcome, run.started_ms, self.now_ms, detail=command.detail, token=command.token
+            run,
+            command.outcome,
+            run.started_ms,
+            self.now_ms,
+            detail=command.detail,
+            token=command.token,
+            log_node=command.log_node,
         )
+        if command.log_bytes is not None:
+            run = self.set(run, log_bytes=command.log_bytes)
         self.after_attempt(run, command.outcome, self.retry_at(command))
         return c.PlainReply()
 

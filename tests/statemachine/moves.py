@@ -7,6 +7,7 @@ twice), because refusals are half of the machine.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -140,7 +141,10 @@ def complete(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     run_id, token = _target(model, numbers, *(HELD if numbers.below(4) else over))
     outcome = numbers.pick((AttemptOutcome.SUCCEEDED, AttemptOutcome.FAILED))
     retry_at_ms = now_ms + SECOND * numbers.below(3)
-    return c.Complete(now_ms=now_ms, run_id=run_id, token=token, outcome=outcome, detail="x", retry_at_ms=retry_at_ms)
+    log: dict[str, Any] = numbers.pick(({}, {"log_node": "n2", "log_bytes": 3}))
+    return c.Complete(
+        now_ms=now_ms, run_id=run_id, token=token, outcome=outcome, detail="x", retry_at_ms=retry_at_ms, **log
+    )
 
 
 def cancel_run(model: Model, numbers: Numbers, now_ms: int) -> c.Command:

@@ -53,6 +53,7 @@ def command(**fields: Any) -> CommandTarget:
         ("target", http(headers={"a": "x" * (limits.HEADER_LENGTH_MAX + 1)})),
         ("target", http(headers={"x" * (limits.HEADER_LENGTH_MAX + 1): ""})),
         ("target", http(body="x" * (limits.ARGS_BYTES_MAX + 1))),
+        ("target", http(signing_secret="x" * (limits.SECRET_LENGTH_MAX + 1))),
         ("target", http(heartbeat_s=0.0)),
         ("target", http(heartbeat_s=math.nan)),
         ("target", container(image="")),
@@ -357,3 +358,9 @@ def test_a_deleted_jobs_id_and_history_stay(owned: Driver) -> None:
         assert job is not None and (job.deleted_ms, job.version) == (NOW_MS + 5, 1)
     assert owned.table("due") == {}
     assert owned.put("A").code == "version_conflict"
+
+
+def test_what_is_printed_of_a_target_has_no_secret() -> None:
+    """In a log line, a traceback or a failed assertion."""
+    secrets = {"headers": {"X": "s3cret"}, "body": "s3cret", "signing_secret": "s3cret"}
+    assert repr(http(url="https://me:s3cret@a/hook?token=s3cret", **secrets)) == "HttpTarget(POST a/hook)"
