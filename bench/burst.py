@@ -1,16 +1,16 @@
-"""B1: N noop runs due in the same second, their jobs created before."""
+"""B1: N runs (of noop targets) due in the same second, their jobs created before."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from bench.api import Api, Json
 from bench.errors import BenchFailed
 from bench.figures import Round, delay_figures, start_delay_s, unix_s
-from bench.jobs import api_time, create_noop_jobs, final_runs
+from bench.jobs import api_time, create_jobs, create_noop_jobs, final_runs
 from node.clock import Clock
 
 PROBE_PART, PROBE_JOBS_MIN, PROBE_JOBS_MAX = 20, 50, 1_000
@@ -28,13 +28,21 @@ class Burst:
     """What B1 does in one round."""
 
     jobs: int = 10_000
+    target: Json = field(default_factory=lambda: {"type": "noop"})
     bars: ClassVar[Mapping[str, float]] = {"start delay p99 (s)": 2.0, "start delay max (s)": 2.0}
 
     async def measure(self, api: Api, clock: Clock, label: str) -> Round:
+        _, figures = await self.burst(api, clock, label)
+        return figures
+
+    async def burst(self, api: Api, clock: Clock, label: str) -> tuple[float, Round]:
+        """The due second (unix), and what came of it."""
         lead_s = await self._lead_s(api, clock, label)
         begun = clock.monotonic()
         due_ms = (clock.wall_ms() + round(lead_s * 1000)) // 1000 * 1000
-        job_ids = await create_noop_jobs(api, [f"{label}-{i}" for i in range(self.jobs)], run_at=api_time(due_ms))
+        job_ids = await create_jobs(
+            api, [f"{label}-{i}" for i in range(self.jobs)], run_at=api_time(due_ms), target=self.target
+        )
         creating_s = clock.monotonic() - begun
         spare_s = due_ms / 1000 - clock.wall_ms() / 1000
         if spare_s < 1.0:
@@ -42,7 +50,8 @@ class Burst:
         await asyncio.sleep(spare_s + 1.0)
         await final_runs(api, job_ids[:: max(self.jobs // SAMPLE, 1)], "", timeout_s=FINISH_TIMEOUT_S)
         runs = await final_runs(api, job_ids, "", timeout_s=FINISH_TIMEOUT_S)
-        return burst_figures([run for of_job in runs for run in of_job], due_ms / 1000, self.jobs / creating_s)
+        all_runs = [run for of_job in runs for run in of_job]
+        return due_ms / 1000, burst_figures(all_runs, due_ms / 1000, self.jobs / creating_s)
 
     async def _lead_s(self, api: Api, clock: Clock, label: str) -> float:
         begun = clock.monotonic()

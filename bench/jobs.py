@@ -15,10 +15,15 @@ PAGE = 500
 
 
 async def create_noop_jobs(api: Api, names: Sequence[str], **fields: Any) -> list[str]:
-    """One noop job a name, each with `fields`; the job ids in the same order. Repeats are safe: the name is the key."""
+    """create_jobs() of jobs that do nothing."""
+    return await create_jobs(api, names, target={"type": "noop"}, **fields)
+
+
+async def create_jobs(api: Api, names: Sequence[str], **fields: Any) -> list[str]:
+    """One job a name, each with `fields`; the job ids in the same order. Repeats are safe: the name is the key."""
 
     async def create(name: str) -> str:
-        body = {"name": name, "target": {"type": "noop"}, "idempotency_key": name, **fields}
+        body = {"name": name, "idempotency_key": name, **fields}
         return str((await api.call("POST", "/v1/jobs", json=body))["job_id"])
 
     return await spread(names, create)

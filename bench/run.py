@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 
 from bench.api import Api
 from bench.burst import Burst
+from bench.callbacks import Callbacks
 from bench.failover import Failover
 from bench.figures import Figure, Round, collect_figures
 from bench.latency import Latency
@@ -34,9 +35,10 @@ class Work(Protocol):
 class BenchSettings:
     """What is asked for. `directory`: where the nodes keep their data; absent, a temporary one."""
 
-    works: Sequence[str] = ("B1", "B3", "B6", "B7")
+    works: Sequence[str] = ("B1", "B2", "B3", "B6", "B7")
     rounds: int = 3
     burst: Burst = field(default_factory=Burst)
+    callbacks: Callbacks = field(default_factory=Callbacks)
     sustained: Sustained = field(default_factory=Sustained)
     failover_seconds: int = 40
     writes: int = 200
@@ -69,6 +71,8 @@ async def _measure(
 def _work(name: str, settings: BenchSettings, cluster: LocalCluster, root: Path) -> Work:
     if name == "B1":
         return settings.burst
+    if name == "B2":
+        return settings.callbacks
     if name == "B3":
         return settings.sustained
     if name == "B7":
@@ -83,6 +87,8 @@ def _settings_in_words(settings: BenchSettings) -> dict[str, str]:
     said = {"nodes": f"{NODES} on this machine", "rounds": str(settings.rounds)}
     if "B1" in settings.works:
         said["B1"] = f"{settings.burst.jobs:,} noop jobs due in one second"
+    if "B2" in settings.works:
+        said["B2"] = f"{settings.callbacks.jobs:,} http jobs due in one second, called at a sink on this machine"
     for name, seconds in (("B3", settings.sustained.seconds), ("B6", settings.failover_seconds)):
         if name in settings.works:
             load = asdict(settings.sustained) | {"seconds": seconds}

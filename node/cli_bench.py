@@ -10,12 +10,13 @@ import click
 from rich.console import Console
 
 from bench.burst import Burst
+from bench.callbacks import Callbacks
 from bench.errors import BenchFailed
 from bench.local_cluster import NodeDied
 from bench.run import BenchSettings, run_bench
 from bench.sustained import Sustained
 
-WORKS = ("B1", "B3", "B6", "B7")
+WORKS = ("B1", "B2", "B3", "B6", "B7")
 
 
 @click.command()
@@ -25,6 +26,9 @@ WORKS = ("B1", "B3", "B6", "B7")
 )
 @click.option("--runs", "rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds of each work.")
 @click.option("--jobs", type=click.IntRange(1), default=10_000, show_default=True, help="B1: jobs due in one second.")
+@click.option(
+    "--callbacks", type=click.IntRange(1), default=5_000, show_default=True, help="B2: jobs due in one second."
+)
 @click.option("--rate", type=click.IntRange(1), default=1_000, show_default=True, help="B3, B6: runs a second.")
 @click.option("--seconds", type=click.IntRange(1), default=60, show_default=True, help="B3: how long.")
 @click.option(
@@ -42,6 +46,7 @@ def bench(
     output: str,
     rounds: int,
     jobs: int,
+    callbacks: int,
     rate: int,
     seconds: int,
     every: int,
@@ -49,8 +54,8 @@ def bench(
     writes: int,
     directory: Path | None,
 ) -> None:
-    """Measure a cluster of three nodes that is started for it: B1 burst, B3 sustained, B6 failover, B7 commit
-    latency (all, if none is named).
+    """Measure a cluster of three nodes that is started for it: B1 burst, B2 callbacks, B3 sustained, B6 failover, B7
+    commit latency (all, if none is named).
 
     \b
     Examples:
@@ -61,6 +66,7 @@ def bench(
         works=works or WORKS,
         rounds=rounds,
         burst=Burst(jobs=jobs),
+        callbacks=Callbacks(jobs=callbacks),
         sustained=Sustained(rate=rate, seconds=seconds, every_s=every),
         failover_seconds=failover_seconds,
         writes=writes,

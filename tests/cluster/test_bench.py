@@ -16,6 +16,8 @@ def test_the_bench_measures_all_its_works(tmp_path: Path) -> None:
         "1",
         "--jobs",
         "50",
+        "--callbacks",
+        "50",
         "--rate",
         "20",
         "--seconds",
@@ -35,9 +37,11 @@ def test_the_bench_measures_all_its_works(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     figures = {(figure["work"], figure["figure"]): figure["median"] for figure in report["figures"]}
-    assert {work for work, _ in figures} == {"B1", "B3", "B6", "B7"}
+    assert {work for work, _ in figures} == {"B1", "B2", "B3", "B6", "B7"}
     assert 0 <= figures["B1", "start delay p50 (s)"] <= figures["B1", "start delay max (s)"] < 5
     assert figures["B1", "not succeeded"] == 0
+    assert (figures["B2", "not succeeded"], figures["B2", "requests beyond one a run"]) == (0, 0)
+    assert figures["B2", "callbacks per s"] > 0
     assert figures["B3", "runs per s"] == 20
     for work in ("B3", "B6"):
         assert (figures[work, "ticks missed"], figures[work, "ticks doubled"]) == (0, 0)
