@@ -10,6 +10,7 @@ import msgspec
 
 from node.interface import (
     Attempt,
+    Calendar,
     ClusterView,
     Heartbeat,
     Job,
@@ -96,6 +97,7 @@ def job_definition(record: Job) -> Json:
         "dst_fold": record.dst_fold,
         "starts_at": instant_or_null(record.starts_at_ms),
         "ends_at": instant_or_null(record.ends_at_ms),
+        "exclude_calendars": list(record.exclude_calendars),
         "labels": record.labels,
     }
 
@@ -201,6 +203,22 @@ def _attempt(record: Attempt) -> Json:
     return body
 
 
+def calendar(record: Calendar) -> Json:
+    """A calendar; each of its days or spans as text, in order."""
+    return {
+        "name": record.name,
+        "tz": record.tz,
+        "days": [_span(*span) for span in record.spans],
+        "version": record.version,
+        "updated_at": instant(record.updated_ms),
+    }
+
+
+def _span(first: int, last: int) -> str:
+    days = [datetime.date.fromordinal(day).isoformat() for day in (first, last)]
+    return days[0] if first == last else "/".join(days)
+
+
 def team(view: TeamView) -> Json:
     """Settings, then what the team has. Version 0 and no time: it has the defaults."""
     record = view.team
@@ -254,6 +272,7 @@ def preview(view: Preview, *, schedule: Iterable[str], tz: str) -> Json:
         "ticks": [instant(tick_ms) for tick_ms in view.ticks_ms],
         "special": list(view.special),
         "jitter_s": view.jitter_ms / 1000,
+        "excluded": [instant(tick_ms) for tick_ms in view.excluded_ms],
     }
 
 

@@ -32,7 +32,7 @@ from node.schedule import (
 )
 from node.schedule_hash import JITTER_S_MAX
 from node.text_rules import identifier_fault, label_fault, name_fault
-from statemachine.limits import JOB_CONCURRENT_MAX, TIME_MS_MAX
+from statemachine.limits import JOB_CALENDARS_MAX, JOB_CONCURRENT_MAX, TIME_MS_MAX
 from statemachine.records import Job, MisfirePolicy
 
 PRIORITIES = {"low": 2, "normal": 5, "high": 8}
@@ -113,6 +113,7 @@ def admit(
         misfire_grace_s=float(draft.misfire_grace_s),
         misfire_window_s=None if draft.misfire_window_s is None else float(draft.misfire_window_s),
         max_runs=draft.max_runs,
+        exclude_calendars=tuple(draft.exclude_calendars),
         jitter_s=float(draft.jitter_s),
         dst_gap=draft.dst_gap,
         dst_fold=draft.dst_fold,
@@ -173,6 +174,10 @@ def _plain_faults(draft: JobDraft) -> list[FieldError]:
         ("name", name_fault(draft.name, NAME_LENGTH_MAX)),
         ("team", identifier_fault(draft.team, TEAM_LENGTH_MAX)),
     ]
+    if len(draft.exclude_calendars) > JOB_CALENDARS_MAX:
+        faults.append(("exclude_calendars", f"has more than {JOB_CALENDARS_MAX} calendars"))
+    elif len(set(draft.exclude_calendars)) < len(draft.exclude_calendars):
+        faults.append(("exclude_calendars", "names a calendar twice"))
     if len(draft.labels) > LABELS_MAX:
         faults.append(("labels", f"has more than {LABELS_MAX} labels"))
     else:

@@ -32,6 +32,7 @@ _OPTIONS = (
     click.option("--run-timeout", type=float, help="Seconds for a run with all its retries. [default: any]"),
     click.option("--misfire-policy", help="For ticks missed in an outage: skip or run_once."),
     click.option("--misfire-window", type=float, help="Seconds; missed ticks that are older never run."),
+    click.option("--exclude-calendar", multiple=True, help="A calendar on whose days no tick runs; may be repeated."),
     click.option("--max-runs", type=int, help="How many ticks become runs, then no more. [default: no limit]"),
 )
 _SAME_NAME = (
@@ -82,6 +83,8 @@ def _from_options(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("misfire_window", "start_deadline", "run_timeout"):
         if name in given:
             draft[f"{name}_s"] = given[name]
+    if "exclude_calendar" in given:
+        draft["exclude_calendars"] = list(given["exclude_calendar"])
     if "priority" in given:
         draft["priority"] = int(given["priority"]) if given["priority"].isdecimal() else given["priority"]
     return draft

@@ -16,6 +16,7 @@ from node.interface import CURSOR_LENGTH_MAX, FieldError, Malformed
 CHECK_BYTES = 6
 JOBS = "jobs"
 TEAMS = "teams"
+CALENDARS = "calendars"
 
 
 def runs_of(job_id: str) -> str:

@@ -9,6 +9,9 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from node.calendar_interface import CalendarDraft as CalendarDraft
+from node.calendar_interface import CalendarPage as CalendarPage
+from node.calendar_interface import CalendarScheduler
 from node.completion_values import Completion as Completion
 from node.completion_values import CompletionOutcome as CompletionOutcome
 from node.completion_values import Heartbeat as Heartbeat
@@ -27,11 +30,15 @@ from node.errors import PreconditionFailed as PreconditionFailed
 from node.errors import TooLarge as TooLarge
 from node.errors import Unavailable as Unavailable
 from node.job_draft import JobDraft as JobDraft
+from node.read_values import LIST_LIMIT_DEFAULT as LIST_LIMIT_DEFAULT
+from node.read_values import Consistency as Consistency
+from node.read_values import Read as Read
 from statemachine.history_records import JobStats
 from statemachine.records import (
     FINAL_STATES,
     Attempt,
     AttemptOutcome,
+    Calendar,
     CommandTarget,
     ContainerTarget,
     HttpTarget,
@@ -51,6 +58,7 @@ __all__ = [
     "FINAL_STATES",
     "Attempt",
     "AttemptOutcome",
+    "Calendar",
     "CommandTarget",
     "ContainerTarget",
     "HttpTarget",
@@ -67,7 +75,6 @@ __all__ = [
     "Team",
 ]
 
-Consistency = Literal["linearizable", "local"]
 ResumeFrom = Literal["now", "paused_at"]
 NAME_LENGTH_MAX = 200
 TEAM_LENGTH_MAX = 64
@@ -77,7 +84,6 @@ ARGS_BYTES_MAX = 64 * 1024
 REASON_LENGTH_MAX = 500
 """Of what somebody says about why they change something."""
 LIST_LIMIT_MAX = 500
-LIST_LIMIT_DEFAULT = 50
 CURSOR_LENGTH_MAX = 512
 PREVIEW_TICKS_MAX = 100
 
@@ -111,14 +117,6 @@ class JobChanged:
 
     view: JobView
     effective: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Read:
-    """Where a read stood: its applied index, and how stale it may be (local reads; 0 for linearizable ones)."""
-
-    applied_index: int
-    stale_s: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,6 +204,8 @@ class Preview:
     description: str
     special: Sequence[str]
     jitter_ms: int = 0
+    excluded_ms: Sequence[int] = ()
+    """Ticks among them that the job's calendars exclude, as many as ticks were asked for at most."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,7 +217,7 @@ class RunLog:
     truncated: bool
 
 
-class Scheduler(Protocol):
+class Scheduler(CalendarScheduler, Protocol):
     """What a node offers. Every method may raise a HoraeError; consistency 'linearizable' waits for a read barrier."""
 
     async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated: ...

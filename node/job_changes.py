@@ -25,7 +25,7 @@ from node.interface import (
     Unavailable,
 )
 from node.passing import GoesOn, goes_on_now, goes_on_where_paused, passed_over
-from node.proposing import Proposing, Sources, expect_ok, other_body
+from node.proposing import Proposing, Sources, expect_ok, other_body, unknown_calendar
 from node.reads import Reads, live_job
 from raftlog.interface import Log
 from statemachine.commands import AnyReply, Command, DeleteJob, FireSkip, JobReply, PauseJob, PutJob, ResumeJob
@@ -184,6 +184,8 @@ def _version_of(job_id: str, reply: AnyReply) -> int:
     if reply.code == "name_taken":
         message = "another job of the team has this name"
         raise Conflict(f"{message[0].upper()}{message[1:]}.", errors=[FieldError(path="name", message=message)])
+    if reply.code == "unknown_calendar":
+        raise unknown_calendar(reply)
     if reply.code == "idempotency_conflict":
         raise other_body()
     if reply.code != "existing":

@@ -41,6 +41,8 @@ class JobDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Missed ticks that are older never run; null: however old they are."""
     max_runs: int | None = None
     """How many ticks may become runs, counted from when this is set; null: no limit."""
+    exclude_calendars: list[str] = []
+    """Names of calendars on whose days its ticks are skipped."""
     jitter_s: float = 0.0
     dst_gap: Literal["after", "skip"] = "after"
     dst_fold: Literal["default", "first", "both", "last"] = "default"

@@ -8,11 +8,15 @@ Those that are older than the job's misfire window do not run in any case.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from statemachine.commands import FireRun, FireSkip
 from statemachine.records import Job, SkipReason
+
+SKIPS_MAX = 32
+"""Ranges of one account: as many spans of closed days as a look-ahead can hold, and more."""
 
 
 class Ticks(Protocol):
@@ -31,6 +35,18 @@ class Ticks(Protocol):
         ...
 
 
+class Closed(Protocol):
+    """Days on which a job's ticks are skipped (closed_days.ClosedDays is one)."""
+
+    def closed_from(self, at_ms: int) -> int | None:
+        """The beginning of the closed days that an instant falls into; None: it is open."""
+        ...
+
+    def closed_until(self, at_ms: int) -> int | None:
+        """The first instant after them."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Account:
     """Every tick from the expected one up to (not including) `next_ms`, as runs and skips."""
@@ -41,26 +57,82 @@ class Account:
 
 
 def account_ticks(
-    ticks: Ticks, job: Job, *, expected_ms: int, now_ms: int, until_ms: int, jitter_ms: int, runs_max: int
+    ticks: Ticks,
+    job: Job,
+    *,
+    expected_ms: int,
+    now_ms: int,
+    until_ms: int,
+    jitter_ms: int,
+    runs_max: int,
+    closed: Closed | None = None,
 ) -> Account:
     """Account for the ticks from `expected_ms` (a tick) to `until_ms`, with at most `runs_max` runs; `next_ms` is the
-    first one that is not accounted for."""
+    first one that is not accounted for. Ticks on `closed` days are skipped."""
     late_ms = now_ms - round(job.misfire_grace_s * 1000) - jitter_ms - 1
     runs: list[FireRun] = []
-    skips: tuple[FireSkip, ...] = ()
+    skips: list[FireSkip] = []
     due_ms: int | None = expected_ms
     if expected_ms <= late_ms:
         last_ms = _last_tick(ticks, expected_ms, late_ms)
-        if job.misfire_policy == "run_once" and last_ms >= _oldest_ms(job, now_ms, jitter_ms):
-            runs.append(FireRun(due_ms=last_ms, release_ms=last_ms + jitter_ms))
-            skips = _skip_range(ticks, expected_ms, last_ms - 1, f"{SkipReason.MISFIRE}: the latest of them runs")
-        else:
-            skips = _skip_range(ticks, expected_ms, last_ms, SkipReason.MISFIRE)
+        runs_at_ms = _missed_run(ticks, job, expected_ms, last_ms, _oldest_ms(job, now_ms, jitter_ms), closed)
+        runs += [FireRun(due_ms=at_ms, release_ms=at_ms + jitter_ms) for at_ms in runs_at_ms]
+        skips += _missed_skips(ticks, expected_ms, last_ms, runs_at_ms, closed)
         due_ms = ticks.next(last_ms)
-    while due_ms is not None and due_ms <= until_ms and len(runs) < runs_max:
+    while due_ms is not None and due_ms <= until_ms and len(runs) < runs_max and len(skips) < SKIPS_MAX:
+        closed_until_ms = None if closed is None else closed.closed_until(due_ms)
+        if closed_until_ms is not None:
+            skips.append(skip_range(ticks, due_ms, min(closed_until_ms - 1, until_ms), SkipReason.CALENDAR))
+            due_ms = ticks.next(skips[-1].until_ms)
+            continue
         runs.append(FireRun(due_ms=due_ms, release_ms=due_ms + jitter_ms))
         due_ms = ticks.next(due_ms)
-    return Account(runs=tuple(runs), skips=skips, next_ms=due_ms)
+    return Account(runs=tuple(runs), skips=tuple(skips), next_ms=due_ms)
+
+
+def _missed_run(
+    ticks: Ticks, job: Job, first_ms: int, last_ms: int, oldest_ms: int, closed: Closed | None
+) -> tuple[int, ...]:
+    """The one of the missed ticks that runs after all, if any: the latest on a day that is open."""
+    if job.misfire_policy != "run_once":
+        return ()
+    run_ms = last_ms if closed is None else last_open(ticks, closed, first_ms - 1, last_ms)
+    return () if run_ms is None or run_ms < oldest_ms else (run_ms,)
+
+
+def _missed_skips(
+    ticks: Ticks, first_ms: int, last_ms: int, runs_at_ms: tuple[int, ...], closed: Closed | None
+) -> Iterator[FireSkip]:
+    """The missed ticks around the one that runs. They were missed if any of them was on a day that is open."""
+    if runs_at_ms:
+        yield from _skip_range(ticks, first_ms, runs_at_ms[0] - 1, f"{SkipReason.MISFIRE}: the latest of them runs")
+        following_ms = ticks.next(runs_at_ms[0])
+        if following_ms is not None:
+            yield from _skip_range(ticks, following_ms, last_ms, SkipReason.CALENDAR)
+    elif closed is not None and last_open(ticks, closed, first_ms - 1, last_ms) is None:
+        yield from _skip_range(ticks, first_ms, last_ms, SkipReason.CALENDAR)
+    else:
+        yield from _skip_range(ticks, first_ms, last_ms, SkipReason.MISFIRE)
+
+
+def last_open(ticks: Ticks, closed: Closed, after_ms: int, until_ms: int) -> int | None:
+    """The last tick t on an open day with after_ms < t <= until_ms."""
+    while (tick_ms := ticks.last_between(after_ms, until_ms)) is not None:
+        from_ms = closed.closed_from(tick_ms)
+        if from_ms is None:
+            return tick_ms
+        until_ms = from_ms - 1
+    return None
+
+
+def next_open(ticks: Ticks, closed: Closed | None, after_ms: int) -> int | None:
+    """The first tick on an open day after an instant."""
+    while (tick_ms := ticks.next(after_ms)) is not None:
+        until_ms = None if closed is None else closed.closed_until(tick_ms)
+        if until_ms is None:
+            return tick_ms
+        after_ms = until_ms - 1
+    return None
 
 
 def _oldest_ms(job: Job, now_ms: int, jitter_ms: int) -> int:

@@ -9,6 +9,7 @@ from node.clock import Clock
 from node.interface import (
     Conflict,
     DiskFull,
+    FieldError,
     HoraeError,
     Invalid,
     OutcomeUnknown,
@@ -57,6 +58,11 @@ class Proposing:
 
 def other_body() -> Conflict:
     return Conflict("The idempotency key was used before with another body; use a new key for a new request.")
+
+
+def unknown_calendar(reply: AnyReply) -> Invalid:
+    message = f"there is no calendar {reply.detail}; PUT /v1/calendars/{reply.detail} makes it"
+    return Invalid(errors=[FieldError(path="exclude_calendars", message=message)])
 
 
 def expect_ok(reply: AnyReply) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from node.admission import make_plan
 from node.cursors import JOBS, decode_cursor, encode_cursor, runs_of
 from node.freshness import QuorumProbe
 from node.interface import (
@@ -21,6 +22,8 @@ from node.interface import (
     RunPage,
     Unavailable,
 )
+from node.misfire import next_open
+from node.plans import closed_days_of
 from raftlog.errors import LogError
 from statemachine.reader import StateReader
 from statemachine.records import Job, Run, RunState
@@ -115,4 +118,12 @@ def live_job(snapshot: Snapshot, job_id: str) -> Job:
 
 
 def _view(snapshot: Snapshot, job: Job) -> JobView:
-    return JobView(job=job, next_run_ms=snapshot.next_run_ms(job.job_id), stats=snapshot.job_stats(job.job_id))
+    return JobView(job=job, next_run_ms=_next_run_ms(snapshot, job), stats=snapshot.job_stats(job.job_id))
+
+
+def _next_run_ms(snapshot: Snapshot, job: Job) -> int | None:
+    """The tick that the job stands at, or the first after it that its calendars let run."""
+    next_ms = snapshot.next_run_ms(job.job_id)
+    if next_ms is None or not job.exclude_calendars:
+        return next_ms
+    return next_open(make_plan(job).ticks, closed_days_of(snapshot, job), next_ms - 1)

@@ -9,17 +9,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from node.admission import spec_of
+from node.calendars import Calendars
 from node.clock import Clock
 from node.completions import keep_completion
 from node.freshness import QuorumProbe
 from node.interface import (
     LIST_LIMIT_DEFAULT,
+    Calendar,
+    CalendarDraft,
+    CalendarPage,
     ClusterView,
     Completion,
     Consistency,
     FieldError,
     Heartbeat,
     Invalid,
+    Job,
     JobChanged,
     JobCreated,
     JobDraft,
@@ -39,6 +44,7 @@ from node.interface import (
     Unavailable,
 )
 from node.metrics import Metrics
+from node.plans import closed_days_of
 from node.previews import preview
 from node.reads import Reads, live_job
 from node.runlogs import RunLogs
@@ -85,6 +91,7 @@ class Service(Reads):
         self._identity = identity
         self._writes = make_writes(self)
         self._teams = Teams(reads=self, writes=self._writes, clock=clock)
+        self._calendars = Calendars(reads=self, writes=self._writes, clock=clock)
         self._log = log
         self._logs = logs
         self._clock = clock
@@ -139,6 +146,24 @@ class Service(Reads):
 
     async def cancel_run(self, run_id: str, *, reason: str | None = None) -> RunCancelled:
         return await self._writes.cancel_run(run_id, reason=reason)
+
+    async def calendar(self, name: str, *, consistency: Consistency = "linearizable") -> tuple[Calendar, Read]:
+        return await self._calendars.calendar(name, consistency=consistency)
+
+    async def calendars(
+        self,
+        *,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> CalendarPage:
+        return await self._calendars.calendars(limit=limit, cursor=cursor, consistency=consistency)
+
+    async def put_calendar(self, name: str, draft: CalendarDraft, *, expected_version: int | None = None) -> Calendar:
+        return await self._calendars.put(name, draft, expected_version=expected_version)
+
+    async def delete_calendar(self, name: str, *, expected_version: int | None = None) -> None:
+        await self._calendars.delete(name, expected_version=expected_version)
 
     async def team(self, team: str, *, consistency: Consistency = "linearizable") -> tuple[TeamView, Read]:
         return await self._teams.team(team, consistency=consistency)
@@ -233,21 +258,17 @@ class Service(Reads):
         count: int = 10,
         job_id: str | None = None,
     ) -> Preview:
-        """With `job_id`, the H fields and the jitter are that job's; it need not exist yet."""
-        spec, jitter_s = ScheduleSpec(expressions=tuple(schedule), tz=tz), 0.0
-        if job_id is not None:
-            spec, jitter_s = await self._as_of_job(spec, job_id)
-        start_ms = self._clock.wall_ms() if from_ms is None else from_ms
-        return preview(spec, from_ms=start_ms, count=count, job_id=job_id, jitter_s=jitter_s)
-
-    async def _as_of_job(self, spec: ScheduleSpec, job_id: str) -> tuple[ScheduleSpec, float]:
+        """With `job_id`, the H fields, the jitter and the calendars are that job's."""
+        spec, start_ms = ScheduleSpec(expressions=tuple(schedule), tz=tz), from_ms
+        if start_ms is None:
+            start_ms = self._clock.wall_ms()
+        if job_id is None:
+            return preview(spec, from_ms=start_ms, count=count)
         index = await self.stand_at()
         with self.open_at(index) as (snapshot, _):
             job = live_job(snapshot, job_id)
-        kept = spec_of(job)
-        if not spec.expressions:
-            return kept, job.jitter_s
-        return replace(spec, dst_gap=kept.dst_gap, dst_fold=kept.dst_fold), job.jitter_s
+            closed = closed_days_of(snapshot, job)
+        return preview(_as_of_job(spec, job), from_ms=start_ms, count=count, job=job, closed=closed)
 
     def _node_views(self, status: LogStatus, snapshot: Snapshot) -> list[NodeView]:
         """Every member, and every other node that ever had a session."""
@@ -280,6 +301,12 @@ def _role_of(node: str, status: LogStatus) -> str:
     if node not in status.members:
         return "worker"
     return "leader" if node == status.leader else "follower"
+
+
+def _as_of_job(spec: ScheduleSpec, job: Job) -> ScheduleSpec:
+    """What the job's times would be with these expressions; with none, what they are."""
+    kept = spec_of(job)
+    return replace(spec, dst_gap=kept.dst_gap, dst_fold=kept.dst_fold) if spec.expressions else kept
 
 
 def _node_of_attempt(run: Run, attempt: int) -> str | None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from node.ticker import BUCKET_AFTER_ALL, DueTick, TimerDue
 from statemachine.reader import StateReader
-from statemachine.records import BUCKETS, BucketOwner, Job, Run, Session
+from statemachine.records import BUCKETS, BucketOwner, Calendar, Job, Run, Session
 from statemachine.snapshot import Snapshot
 
 SAMPLED_BUCKETS = 16
@@ -27,6 +27,9 @@ class SnapshotView:
 
     def job(self, job_id: str) -> Job | None:
         return self.snapshot.job(job_id)
+
+    def calendar(self, name: str) -> Calendar | None:
+        return self.snapshot.calendar(name)
 
     def job_version(self, job_id: str, version: int) -> Job | None:
         return self.snapshot.job_version(job_id, version)

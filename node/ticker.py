@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from node.config import COVER_MS
 from node.look_ahead import DueCount, LookAhead
-from node.misfire import Account, Ticks, account_ticks
+from node.misfire import Account, Closed, Ticks, account_ticks
 from node.plans import JobSource, Plan, PlanCache
 from statemachine.clock import is_off
 from statemachine.commands import FIRE_ITEMS_MAX, FIRE_RUNS_MAX, Fire, FireItem, Release
@@ -101,8 +101,8 @@ class Moved:
     """The buckets were assigned anew: what was passed over may be ours now."""
 
 
-Memo = dict[tuple[object, ...], tuple[Ticks, Account]]
-"""What one step has computed. It holds the ticks, too, so that their identity in the key stays theirs."""
+Memo = dict[tuple[object, ...], tuple[Ticks, Closed | None, Account]]
+"""What one step has computed. It holds the ticks and days, too, so that their identity in the key stays theirs."""
 
 TickerEvent = Fired | Released | Appeared | Moved
 
@@ -290,10 +290,10 @@ def _account(plan: Plan, due_ms: int, now_ms: int, until_ms: int, memo: Memo) ->
     """Jobs that share a schedule and the rules for it share the computation, too."""
     job = plan.job
     rules = (job.misfire_policy, job.misfire_grace_s, job.misfire_window_s)
-    key = (id(plan.ticks), due_ms, *rules, plan.jitter_ms)
+    key = (id(plan.ticks), id(plan.closed), due_ms, *rules, plan.jitter_ms)
     known = memo.get(key)
     if known is not None:
-        return known[1]
+        return known[2]
     account = account_ticks(
         plan.ticks,
         job,
@@ -302,8 +302,9 @@ def _account(plan: Plan, due_ms: int, now_ms: int, until_ms: int, memo: Memo) ->
         until_ms=until_ms,
         jitter_ms=plan.jitter_ms,
         runs_max=FIRE_RUNS_MAX,
+        closed=plan.closed,
     )
-    memo[key] = (plan.ticks, account)
+    memo[key] = (plan.ticks, plan.closed, account)
     return account
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -14,7 +15,7 @@ from node.cancelling import Cancelling
 from node.completions import Completions
 from node.interface import Conflict, FieldError, Invalid, JobCreated, JobDraft, NotFound, OverlapPolicy, RunCancelled
 from node.job_changes import JobChanges
-from node.proposing import Sources, expect_ok, other_body
+from node.proposing import Sources, expect_ok, other_body, unknown_calendar
 from node.reads import Reads
 from raftlog.interface import Lane, Log
 from statemachine.commands import AnyReply, JobReply, PutJob, RunNow, RunReply
@@ -52,9 +53,14 @@ class Writes(JobChanges):
             if made is None:
                 raise
             return made
-        return _created(
-            draft, await self.propose(PutJob(now_ms=now_ms, job=job, idempotency_key=key, body_digest=digest))
-        )
+        reply = await self.propose(PutJob(now_ms=now_ms, job=job, idempotency_key=key, body_digest=digest))
+        created = _created(draft, reply)
+        return await self._as_calendars_say(created) if draft.exclude_calendars else created
+
+    async def _as_calendars_say(self, created: JobCreated) -> JobCreated:
+        """The tick that the job stands at may be on an excluded day."""
+        view, _ = await seen_afterwards("The job was created", self._reads.job(created.job_id))
+        return replace(created, next_run_ms=view.next_run_ms)
 
     async def _made_by(self, team: str, key: str, digest: bytes) -> JobCreated | None:
         index = await self._reads.stand_at()
@@ -121,6 +127,8 @@ def _created(draft: JobDraft, reply: AnyReply) -> JobCreated:
     if reply.code == "jobs_limit":
         message = f"{reply.detail} (max_jobs), and has them; delete some, or raise the limit"
         raise Conflict(f"{message[0].upper()}{message[1:]}.", errors=[FieldError(path="team", message=message)])
+    if reply.code == "unknown_calendar":
+        raise unknown_calendar(reply)
     if reply.code == "idempotency_conflict":
         raise other_body()
     if reply.code != "existing":

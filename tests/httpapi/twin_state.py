@@ -27,6 +27,7 @@ from node.interface import (
     RunLog,
     RunState,
 )
+from tests.httpapi.twin_calendars import TwinCalendars
 from tests.httpapi.twin_checks import (
     check,
     draft_faults,
@@ -43,7 +44,7 @@ NOW_MS = 1_796_000_400_000
 PRIORITIES = {"low": 2, "normal": 5, "high": 8}
 
 
-class TwinState(TwinTeams):
+class TwinState(TwinTeams, TwinCalendars):
     """Everything that a node's scheduler would read from its state."""
 
     def __init__(self, *, node: str = "n1", now_ms: int = NOW_MS) -> None:
@@ -57,6 +58,7 @@ class TwinState(TwinTeams):
         self.jobs_by_id: dict[str, Job] = {}
         self.runs_by_id: dict[str, Run] = {}
         self.teams_by_name = {}
+        self.calendars_by_name = {}
         self.logs: dict[tuple[str, int], RunLog] = {}
         self.next_ms: dict[str, int | None] = {}
         self._job_keys: dict[tuple[str, str], tuple[bytes, str]] = {}
@@ -173,9 +175,11 @@ class TwinState(TwinTeams):
         if run_at_ms is not None and run_at_ms < self.now_ms - draft.misfire_grace_s * 1000:
             raise Invalid(errors=[FieldError(path="run_at", message="is past by more than misfire_grace_s")])
         own = {name for name in Job.__struct_fields__ if name in JobDraft.__struct_fields__}
-        same = {name: getattr(draft, name) for name in own - {"args", "priority", "misfire_policy", "tz"}}
-        return Job(
+        others = {"args", "priority", "misfire_policy", "tz", "exclude_calendars"}
+        same = {name: getattr(draft, name) for name in own - others}
+        job = Job(
             **same,
+            exclude_calendars=tuple(draft.exclude_calendars),
             job_id=f"{len(self._job_keys) + self._index + 1:026d}",
             expressions=expressions,
             run_at_ms=run_at_ms,
@@ -186,6 +190,8 @@ class TwinState(TwinTeams):
             created_ms=self.now_ms,
             updated_ms=self.now_ms,
         )
+        self._check_calendars(job)
+        return job
 
     def _next(self, job: Job, after_ms: int) -> int | None:
         if job.run_at_ms is not None:

@@ -300,3 +300,21 @@ def test_a_job_is_paused_and_resumed(horae: Horae, server: Server) -> None:
     server.twin.effective = False
     assert "not effective yet" in horae("job", "pause", "beat", "-o", "table").stderr
     assert "not effective yet" in horae("job", "delete", "beat").stderr
+
+
+def test_calendars_are_set_listed_shown_and_deleted(horae: Horae) -> None:
+    made = horae("calendar", "set", "x", "--day", "2026-12-25", "--day", "2026-12-31/2027-01-01", "--tz", "UTC")
+    assert json.loads(made.stdout)["version"] == 1
+    horae("calendar", "set", "x", "--day", "2026-12-25", "--version", "0", exit_code=1)
+    job_id = create(horae, "--exclude-calendar", "x")["job_id"]
+    assert json.loads(horae("job", "show", job_id).stdout)["exclude_calendars"] == ["x"]
+    horae("calendar", "delete", "x", exit_code=1)
+    horae("job", "delete", job_id)
+    assert horae("calendar", "set", "y", "--day", "2026-12-25", "-o", "table").stdout == "calendar y, version 1\n"
+    _, *rows = horae("calendar", "list", "-o", "table").stdout.splitlines()
+    assert [row.split() for row in rows] == [["x", "UTC", "2", "1"], ["y", "-", "1", "1"]]
+    assert len(json.loads(horae("calendar", "list", "--all").stdout)["items"]) == 2
+    assert "more: --cursor" in horae("calendar", "list", "--limit", "1", "-o", "table").stdout
+    assert horae("calendar", "show", "x", "-o", "table").stdout.splitlines() == ["2026-12-25", "2026-12-31/2027-01-01"]
+    assert horae("calendar", "delete", "x", "--version", "1").stderr == "deleted calendar x\n"
+    horae("calendar", "show", "x", exit_code=1)

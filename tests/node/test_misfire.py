@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from itertools import pairwise
 from typing import Literal
@@ -12,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from node.admission import make_plan
+from node.closed_days import ClosedDays, closed_days
 from node.misfire import Account, account_ticks
 from node.schedule import Schedule, ScheduleSpec, compile_schedule
 from statemachine.commands import FIRE_RUNS_MAX, FireRun, FireSkip
-from statemachine.records import Job, NoopTarget, SkipReason
+from statemachine.records import Calendar, Job, NoopTarget, SkipReason
 
 BEGIN_MS = 1_796_004_000_000
 """A full hour, so that the ticks of every period used here begin at it."""
@@ -48,7 +50,15 @@ def job_of(
     )
 
 
-def account(job: Job, *, expected_ms: int, now_ms: int, until_ms: int, runs_max: int = FIRE_RUNS_MAX) -> Account:
+def account(
+    job: Job,
+    *,
+    expected_ms: int,
+    now_ms: int,
+    until_ms: int,
+    runs_max: int = FIRE_RUNS_MAX,
+    closed: ClosedDays | None = None,
+) -> Account:
     plan = make_plan(job)
     return account_ticks(
         plan.ticks,
@@ -58,6 +68,7 @@ def account(job: Job, *, expected_ms: int, now_ms: int, until_ms: int, runs_max:
         until_ms=until_ms,
         jitter_ms=plan.jitter_ms,
         runs_max=runs_max,
+        closed=closed,
     )
 
 
@@ -138,6 +149,67 @@ def test_a_decision_about_a_year_of_seconds_takes_no_time() -> None:
         given_ = account(job, expected_ms=BEGIN_MS, now_ms=BEGIN_MS + year_ms, until_ms=BEGIN_MS + year_ms)
         assert time.perf_counter() - began_s < 2
         assert len(given_.skips) == 1 and given_.runs
+
+
+DAY_MS = 24 * HOUR_MS
+FIRST_DAY = datetime.date(2026, 11, 30).toordinal()
+"""The day that BEGIN_MS is on, at two in the morning (UTC)."""
+
+
+def closed_on(*spans: tuple[int, int], tz: str = "UTC") -> ClosedDays:
+    """Closed from so many days after the first to so many."""
+    days = tuple((FIRST_DAY + first, FIRST_DAY + last) for first, last in spans)
+    return closed_days((Calendar(name="x", spans=days),), tz)
+
+
+def test_a_tick_on_an_excluded_day_is_a_recorded_skip() -> None:
+    job = job_of("@every 6h")
+    given_ = account(
+        job,
+        expected_ms=BEGIN_MS + 4 * HOUR_MS,
+        now_ms=BEGIN_MS,
+        until_ms=BEGIN_MS + 3 * DAY_MS,
+        closed=closed_on((1, 1)),
+    )
+    (skip,) = given_.skips
+    tomorrow_ms = BEGIN_MS + 22 * HOUR_MS
+    assert (skip.from_ms, skip.until_ms, skip.count) == (tomorrow_ms, tomorrow_ms + 18 * HOUR_MS, 4)
+    assert skip.reason == SkipReason.CALENDAR
+    assert [run.due_ms for run in given_.runs][2:4] == [BEGIN_MS + 16 * HOUR_MS, tomorrow_ms + DAY_MS]
+
+
+@pytest.mark.parametrize(
+    ("spans", "ran_days_ago", "reasons"),
+    [
+        ((), 1, ["misfire: the latest of them runs"]),
+        (((9, 9),), 2, ["misfire: the latest of them runs", "calendar"]),
+        (((2, 5), (6, 9)), 9, ["misfire: the latest of them runs", "calendar"]),
+        (((1, 9),), 10, ["calendar"]),
+        (((0, 20),), None, ["calendar"]),
+    ],
+)
+def test_of_missed_ticks_the_latest_on_an_open_day_runs(
+    spans: tuple[tuple[int, int], ...], ran_days_ago: int | None, reasons: list[str]
+) -> None:
+    job = job_of("@every 24h", misfire="run_once")
+    first_ms = BEGIN_MS - 2 * HOUR_MS
+    now_ms = first_ms + 10 * DAY_MS + HOUR_MS
+    given_ = account(job, expected_ms=first_ms, now_ms=now_ms - DAY_MS, until_ms=first_ms, closed=closed_on(*spans))
+    ran = None if ran_days_ago is None else first_ms + (10 - ran_days_ago) * DAY_MS
+    assert [run.due_ms for run in given_.runs] == ([] if ran is None else [ran])
+    assert [skip.reason for skip in given_.skips] == reasons
+    assert sum(skip.count for skip in given_.skips) + len(given_.runs) == 10
+
+
+def test_missed_ticks_of_which_some_were_excluded_are_one_record() -> None:
+    given_ = account(
+        job_of("@every 1h"),
+        expected_ms=BEGIN_MS,
+        now_ms=BEGIN_MS + 3 * DAY_MS,
+        until_ms=BEGIN_MS,
+        closed=closed_on((1, 1)),
+    )
+    assert [skip.reason for skip in given_.skips] == [SkipReason.MISFIRE]
 
 
 def test_jitter_moves_the_release_and_with_it_what_late_means() -> None:

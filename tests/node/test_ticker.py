@@ -28,7 +28,7 @@ from node.ticker import (
 )
 from statemachine.commands import FIRE_ITEMS_MAX, Fire, FireRun, FireSkip
 from statemachine.limits import CLOCK_OFF_MS
-from statemachine.records import Job, NoopTarget
+from statemachine.records import Calendar, Job, NoopTarget
 
 CLUSTER = ClusterSettings()
 BEGIN_MS = 1_796_004_000_000
@@ -54,6 +54,7 @@ class State:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
+        self.calendars: dict[str, Calendar] = {}
         self.due: dict[str, DueTick] = {}
         self.timers: list[TimerDue] = []
         self.epochs: dict[int, int] = {0: 1, 1: 1}
@@ -71,6 +72,9 @@ class State:
 
     def job(self, job_id: str) -> Job | None:
         return self.jobs.get(job_id)
+
+    def calendar(self, name: str) -> Calendar | None:
+        return self.calendars.get(name)
 
     def due_ticks(self, after: DueTick | None, until_ms: int) -> Iterator[DueTick]:
         for tick in sorted(self.due.values()):
