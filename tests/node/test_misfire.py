@@ -110,6 +110,7 @@ def test_run_once_of_a_single_missed_tick_skips_nothing() -> None:
 
 
 def test_a_one_off_that_nobody_fired_runs_late_by_default_and_is_skipped_on_request() -> None:
+    """dkron#256, dkron#460: one-shots that were due while everything was down, lost for ever."""
     late_ms = BEGIN_MS + HOUR_MS
     once = job_of(misfire="run_once", run_at_ms=BEGIN_MS)
     assert account(once, expected_ms=BEGIN_MS, now_ms=late_ms, until_ms=late_ms) == Account(

@@ -114,3 +114,20 @@ def test_a_run_of_this_very_definition_that_is_called_superseded_ends(owned: Dri
     run_id = run_id_of("A", NOW_MS + SECOND)
     owned.apply(Withdraw(now_ms=NOW_MS, run_id=run_id, token=1, reason="superseded"))
     assert (owned.run(run_id).state, owned.run(run_id).reason) == (RunState.SKIPPED, "superseded")
+
+
+def test_a_pause_and_a_resume_drop_a_backlog(owned: Driver) -> None:
+    """cronicle#263: no way to drop a backlog. What waited for room when the job was paused does not run when it is
+    resumed from now, however much it was; it costs nothing until there is room for it."""
+    owned.open("n1", 2, slots=0, ahead=0)
+    owned.put("A")
+    due = [NOW_MS + (1 + number) * SECOND for number in range(60)]
+    runs = tuple(run for due_ms in due for run in tick(due_ms).runs)
+    owned.apply(fire(tick(due[0], due[-1] + SECOND, runs=runs)))
+    pause(owned)
+    resume = ResumeJob(now_ms=NOW_MS, job_id="A", expected_version=2, first_due_ms=due[-1] + SECOND)
+    assert owned.apply(resume).reply.code == "ok"
+    assert len(owned.table("waiting")) == 60
+    owned.open("n1", 3, slots=1, ahead=1)
+    assert {owned.run(run_id_of("A", due_ms)).reason for due_ms in due} == {"paused"}
+    assert owned.table("waiting") == {} and owned.table("claims") == {}
