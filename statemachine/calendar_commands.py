@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from statemachine.command_types import Command, Count
+from statemachine.command_types import Command, Count, Reply
 from statemachine.limits import CALENDAR_NAME_LENGTH_MAX
 from statemachine.records import Calendar
 
@@ -24,3 +24,9 @@ class DeleteCalendar(Command, frozen=True, kw_only=True, tag="delete_calendar"):
 
     name: Annotated[str, Meta(min_length=1, max_length=CALENDAR_NAME_LENGTH_MAX)]
     expected_version: Count | None = None
+
+
+class CalendarReply(Reply, frozen=True, kw_only=True, tag="calendar"):
+    """code: ok | version_conflict | unknown_calendar | calendar_in_use (detail: the id of a job) | calendars_limit."""
+
+    version: int | None = None

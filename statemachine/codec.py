@@ -11,6 +11,7 @@ from statemachine.commands import AnyCommand, AnyEvent, AnyReply, Command, Reply
 from statemachine.history_records import Ending, JobStats
 from statemachine.records import (
     FORMAT_VERSION,
+    Backfill,
     BucketOwner,
     Calendar,
     Counters,
@@ -75,6 +76,7 @@ decode_job: Callable[[bytes], Job] = decoder_of(Job)
 decode_run: Callable[[bytes], Run] = decoder_of(Run)
 decode_session: Callable[[bytes], Session] = decoder_of(Session)
 decode_team: Callable[[bytes], Team] = decoder_of(Team)
+decode_backfill: Callable[[bytes], Backfill] = decoder_of(Backfill)
 decode_calendar: Callable[[bytes], Calendar] = decoder_of(Calendar)
 decode_bucket: Callable[[bytes], BucketOwner] = decoder_of(BucketOwner)
 decode_due: Callable[[bytes], DueEntry] = decoder_of(DueEntry)

@@ -1,4 +1,4 @@
-"""What every command is made of: its base, and the kinds of its fields, with the limits that decoding checks."""
+"""What every command and reply is made of: their bases, and the kinds of fields, with the limits of decoding."""
 
 from __future__ import annotations
 
@@ -38,3 +38,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=Tr
     Unknown fields are refused, at every depth: an older replica must not apply half of what a newer one meant."""
 
     now_ms: TimeMs
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True):
+    """`code` is 'ok' or the name of a refusal (see REFUSALS); `detail` says it for a person."""
+
+    code: str = "ok"
+    detail: str | None = None

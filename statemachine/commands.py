@@ -12,6 +12,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from statemachine.backfill_commands import BackfillReply as BackfillReply
+from statemachine.backfill_commands import CancelBackfill as CancelBackfill
+from statemachine.backfill_commands import StartBackfill as StartBackfill
+from statemachine.backfill_commands import StepBackfill as StepBackfill
+from statemachine.calendar_commands import CalendarReply as CalendarReply
 from statemachine.calendar_commands import DeleteCalendar as DeleteCalendar
 from statemachine.calendar_commands import PutCalendar as PutCalendar
 from statemachine.command_types import (
@@ -26,6 +31,7 @@ from statemachine.command_types import (
     Word,
 )
 from statemachine.command_types import Command as Command  # it is one of these, wherever it is defined
+from statemachine.command_types import Reply as Reply
 from statemachine.completion_commands import Complete as Complete
 from statemachine.completion_commands import Detach as Detach
 from statemachine.completion_commands import Heartbeat as Heartbeat
@@ -186,6 +192,9 @@ AnyCommand = (
     | ResumeJob
     | PutCalendar
     | DeleteCalendar
+    | StartBackfill
+    | StepBackfill
+    | CancelBackfill
     | RunNow
     | Fire
     | Release
@@ -205,13 +214,6 @@ AnyCommand = (
     | PutTeam
     | DeleteTeam
 )
-
-
-class Reply(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True):
-    """`code` is 'ok' or the name of a refusal (see REFUSALS); `detail` says it for a person."""
-
-    code: str = "ok"
-    detail: str | None = None
 
 
 class PlainReply(Reply, frozen=True, kw_only=True, tag="plain"):
@@ -245,12 +247,6 @@ class LeaseReply(Reply, frozen=True, kw_only=True, tag="lease"):
     until_ms: int | None = None
 
 
-class CalendarReply(Reply, frozen=True, kw_only=True, tag="calendar"):
-    """code: ok | version_conflict | unknown_calendar | calendar_in_use (detail: the id of a job) | calendars_limit."""
-
-    version: int | None = None
-
-
 class FireReply(Reply, frozen=True, kw_only=True, tag="fire"):
     """codes: one an item: ok | not_due (compare-and-set failed) | stale_epoch | stale_version | clock_off |
     malformed."""
@@ -267,7 +263,16 @@ class AssignReply(Reply, frozen=True, kw_only=True, tag="assign"):
 
 
 AnyReply = (
-    PlainReply | JobReply | TeamReply | RunReply | LeaseReply | CalendarReply | FireReply | SessionReply | AssignReply
+    PlainReply
+    | JobReply
+    | TeamReply
+    | RunReply
+    | LeaseReply
+    | BackfillReply
+    | CalendarReply
+    | FireReply
+    | SessionReply
+    | AssignReply
 )
 
 REFUSALS = {
@@ -281,6 +286,9 @@ REFUSALS = {
     "jobs_limit": "the team has as many jobs as it may have",
     "teams_limit": "there are as many teams with settings as there may be",
     "name_taken": "another job of the team has this name",
+    "unknown_backfill": "no such backfill",
+    "backfills_limit": "there are as many backfills running as there may be",
+    "backlog": "so many runs that are not over are enough",
     "unknown_calendar": "no such calendar",
     "calendar_in_use": "a job names the calendar",
     "calendars_limit": "there are as many calendars as there may be",

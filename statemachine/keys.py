@@ -162,6 +162,11 @@ def archive_key(job_id: str, version: int) -> bytes:
     return job_id.encode() + SEPARATOR + U64.pack(version)
 
 
+def pair_of_backfill(job_id: str, backfill_id: str) -> bytes:
+    """Of `job_backfills`."""
+    return job_id.encode() + SEPARATOR + backfill_id.encode()
+
+
 def pair_prefix(text: str) -> bytes:
     """Two texts of any length in one short key: a digest each. Names may be longer than an LMDB key."""
     return blake2b(text.encode(), digest_size=16).digest()

@@ -13,9 +13,19 @@ import msgspec
 
 from statemachine.codec import encode
 from statemachine.endings import note_birth, note_change
-from statemachine.keys import U64, bucket_of, due_key, parked_key, parked_prefix, session_prefix, waiting_key
+from statemachine.keys import (
+    SEPARATOR,
+    U64,
+    bucket_of,
+    due_key,
+    parked_key,
+    parked_prefix,
+    parse_run_id,
+    session_prefix,
+    waiting_key,
+)
 from statemachine.lanes import waiting_fields
-from statemachine.records import FINAL_STATES, Run, RunState, TimerEntry
+from statemachine.records import FINAL_STATES, Run, RunKind, RunState, TimerEntry
 from statemachine.transitions import BIRTHS, TRANSITIONS, Move
 from statemachine.work import Work
 
@@ -149,6 +159,8 @@ def claim_key(run: Run) -> bytes:
 
 def _enter(work: Work, run: Run) -> None:
     state = run.state
+    if run.kind is RunKind.BACKFILL:
+        _list_outstanding(work, run)
     if state is RunState.QUEUED:
         if run.parked:
             work.transaction.put(parked_key(run.job_id, run.release_ms, run.run_id), b"", db=work.tables.parked)
@@ -163,6 +175,17 @@ def _enter(work: Work, run: Run) -> None:
         _occupy(work, run, 1)
     else:
         _end(work, run)
+
+
+def _list_outstanding(work: Work, run: Run) -> None:
+    """A backfill sees which of its runs are not over."""
+    key = parse_run_id(run.run_id)
+    assert key is not None
+    place = key.nonce.encode() + SEPARATOR + run.run_id.encode()
+    if run.state in FINAL_STATES:
+        work.transaction.delete(place, db=work.tables.backfill_runs)
+    else:
+        work.transaction.put(place, b"", db=work.tables.backfill_runs)
 
 
 def _leave(work: Work, run: Run) -> None:

@@ -74,6 +74,11 @@ FIRE_SKIPS_MAX = 64
 """Skip ranges of one item of a Fire."""
 MOVES_MAX = 1024
 """Moves of one AssignBuckets: every bucket once."""
+BACKFILLS_ACTIVE_MAX = 256
+BACKFILL_SLICE_MAX = 64
+"""Runs that one step of a backfill may make."""
+BACKFILL_OUTSTANDING_MAX = 64
+"""Runs of one backfill that are not over at once."""
 CALENDARS_MAX = 1000
 CALENDAR_NAME_LENGTH_MAX = 64
 CALENDAR_SPANS_MAX = 2000

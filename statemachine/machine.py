@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from statemachine import commands as c
 from statemachine.attempts import finish, start, withdraw
+from statemachine.backfills import cancel_backfill, start_backfill, step_backfill
 from statemachine.buckets import assign_buckets
 from statemachine.calendars import delete_calendar, put_calendar
 from statemachine.codec import Undecodable, decode_command, encode_reply
@@ -39,6 +40,9 @@ _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.ResumeJob: resume_job,
     c.PutCalendar: put_calendar,
     c.DeleteCalendar: delete_calendar,
+    c.StartBackfill: start_backfill,
+    c.StepBackfill: step_backfill,
+    c.CancelBackfill: cancel_backfill,
     c.RunNow: run_now,
     c.Fire: fire,
     c.Release: release,

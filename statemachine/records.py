@@ -15,6 +15,7 @@ FORMAT_VERSION = 1
 BUCKETS = 1024
 
 OverlapPolicy = Literal["allow", "skip", "queue_one", "queue_all", "replace"]
+BackfillState = Literal["running", "completed", "cancelled"]
 MisfirePolicy = Literal["skip", "run_once"]
 
 
@@ -178,6 +179,27 @@ class Job(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long after its release a run may begin; later it is skipped(deadline)."""
     run_timeout_s: float | None = None
     """How long a run may take from its first claim on, retries and their waits included; then it is dead."""
+
+
+class Backfill(Record, frozen=True, kw_only=True):
+    """A job is run for its ticks of a range that is past."""
+
+    backfill_id: str
+    job_id: str
+    team: str
+    from_ms: int
+    to_ms: int
+    """Its ticks are from `from_ms` to before `to_ms`."""
+    args: bytes | None = None
+    """None: the job's."""
+    overlap_policy: OverlapPolicy | None = None
+    next_ms: int | None
+    """Where it goes on; None: all runs are made."""
+    made: int = 0
+    state: BackfillState = "running"
+    reason: str | None = None
+    created_ms: int
+    finished_ms: int | None = None
 
 
 class Calendar(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from statemachine.codec import (
+    decode_backfill,
     decode_bucket,
     decode_calendar,
     decode_due,
@@ -27,6 +28,7 @@ from statemachine.keys import (
     archive_key,
     due_key,
     pair_key,
+    pair_of_backfill,
     pair_prefix,
     parked_prefix,
     parse_run_id,
@@ -42,12 +44,14 @@ from statemachine.limits import (
     CALENDAR_NAME_LENGTH_MAX,
     JOB_ID_LENGTH_MAX,
     NODE_LENGTH_MAX,
+    NONCE_LENGTH_MAX,
     RUNS_SCAN_MAX,
     TEAM_LENGTH_MAX,
     TIME_MS_MAX,
 )
 from statemachine.records import (
     BUCKETS,
+    Backfill,
     BucketOwner,
     Calendar,
     Counters,
@@ -138,6 +142,32 @@ class Snapshot:
         if job is None or job.deleted_ms is not None:
             return None
         return first_unrecorded(self._transaction, self._tables, job)
+
+    def backfill(self, backfill_id: str) -> Backfill | None:
+        if not 1 <= len(backfill_id) <= NONCE_LENGTH_MAX:
+            return None
+        value = self._get(self._tables.backfills, backfill_id.encode())
+        return None if value is None else decode_backfill(value)
+
+    def backfills_of(self, job_id: str, after: str | None = None) -> Iterator[Backfill]:
+        """The job's backfills, oldest first, after this one."""
+        prefix = pair_of_backfill(job_id[:JOB_ID_LENGTH_MAX], "")
+        start = prefix if after is None else prefix + after[:NONCE_LENGTH_MAX].encode() + SEPARATOR
+        for key, _ in self._under(self._tables.job_backfills, prefix, start):
+            found = self.backfill(key[len(prefix) :].decode())
+            assert found is not None, "a listed backfill must exist"
+            yield found
+
+    def active_backfills(self) -> Iterator[Backfill]:
+        """Those that are running, of all jobs."""
+        for key, _ in self._under(self._tables.active_backfills, b""):
+            found = self.backfill(key.decode())
+            assert found is not None, "an active backfill must exist"
+            yield found
+
+    def backfill_outstanding(self, backfill_id: str) -> int:
+        """How many of its runs are not over."""
+        return sum(1 for _ in self._under(self._tables.backfill_runs, backfill_id.encode() + SEPARATOR))
 
     def calendar(self, name: str) -> Calendar | None:
         if not 1 <= len(name) <= CALENDAR_NAME_LENGTH_MAX:

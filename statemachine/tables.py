@@ -43,6 +43,10 @@ class Tables:
     team_jobs: Any  # team \0 job_id → nothing
     teams: Any  # team → Team
     team_use: Any  # team → TeamUse: what it has and holds, counted where it changes
+    backfills: Any  # backfill_id → Backfill
+    job_backfills: Any  # job_id \0 backfill_id → nothing
+    active_backfills: Any  # backfill_id → nothing: those that are running
+    backfill_runs: Any  # backfill_id \0 run_id → nothing: runs that are not over
     calendars: Any  # name → Calendar
     calendar_jobs: Any  # calendar \0 job_id → nothing: live jobs that name it
     due: Any  # due_ms, bucket, job_id → DueEntry

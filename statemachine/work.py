@@ -214,6 +214,10 @@ class Work:
         self.transaction.put(U16.pack(bucket), encode(owner), db=self.tables.buckets)
         self._buckets[bucket] = owner
 
+    def owner(self, job_id: str) -> BucketOwner:
+        """Who owns the job's bucket, and since which assignment."""
+        return self.bucket(bucket_of(job_id))
+
     def owner_of(self, job_id: str) -> str | None:
         """The node that fires this job's ticks."""
         return self.bucket(bucket_of(job_id)).node

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from statemachine.codec import decode_ending, decode_job, decode_run, decode_session, decode_stats, decode_timer
+from statemachine.codec import (
+    decode_backfill,
+    decode_ending,
+    decode_job,
+    decode_run,
+    decode_session,
+    decode_stats,
+    decode_timer,
+)
 from statemachine.history_records import JobStats
 from statemachine.keys import (
     U64,
@@ -140,6 +148,14 @@ def lists_are_complete(driver: Driver, runs: dict[str, Run]) -> None:
     assert active == {run_id for run_id, run in runs.items() if run.exclusive and run.state not in FINAL_STATES}
     jobs = [decode_job(value) for value in driver.table("jobs").values()]
     assert set(driver.table("team_jobs")) == {f"{job.team}\0{job.job_id}".encode() for job in jobs}
+    open_runs = [run_id for run_id, run in runs.items() if "-b" in run_id and run.state not in FINAL_STATES]
+    outstanding = {f"{run_id.partition('-b')[2]}\0{run_id}".encode() for run_id in open_runs}
+    assert set(driver.table("backfill_runs")) == outstanding
+    backfills = [decode_backfill(value) for value in driver.table("backfills").values()]
+    assert set(driver.table("active_backfills")) == {
+        one.backfill_id.encode() for one in backfills if one.state == "running"
+    }
+    assert set(driver.table("job_backfills")) == {f"{one.job_id}\0{one.backfill_id}".encode() for one in backfills}
     named = {f"{name}\0{job.job_id}".encode() for job in jobs for name in job.exclude_calendars}
     assert set(driver.table("calendar_jobs")) == named
     assert {key.split(b"\0")[0] for key in named} <= set(driver.table("calendars"))

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from statemachine import commands as c
 from statemachine.records import Attempt, AttemptOutcome, Job, Run, RunKind, RunState, Session
+from tests.statemachine.model_backfills import ModelBackfills
 from tests.statemachine.model_completion import CompletionModel
 from tests.statemachine.model_jobs import ModelJobs
 from tests.statemachine.model_overlap import OverlapModel
@@ -22,7 +23,7 @@ from tests.statemachine.model_teams import ModelTeams
 FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
 
 
-class Model(ModelJobs, CompletionModel, OverlapModel, ModelTeams):
+class Model(ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams):
     """Commands, as handlers named after their tags."""
 
     def apply(self, commands: Sequence[c.Command], node: str = "n1") -> tuple[list[c.Reply], list[tuple[str, Any]]]:

@@ -17,6 +17,7 @@ from statemachine.records import AttemptOutcome, Run, RunState, Team
 from tests.statemachine.drawn_numbers import HOUR, JOBS, NODES, SECOND, TEAMS, Numbers
 from tests.statemachine.model import Model
 from tests.statemachine.model_state import HELD
+from tests.statemachine.moves_backfills import cancel_backfill, start_backfill, step_backfill
 from tests.statemachine.moves_jobs import delete_calendar, delete_job, pause_job, put_calendar, put_job, resume_job
 
 
@@ -251,6 +252,11 @@ MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
     delete_team,
     put_calendar,
     delete_calendar,
+    start_backfill,
+    step_backfill,
+    step_backfill,
+    step_backfill,
+    cancel_backfill,
     pause_job,
     pause_job,
     resume_job,

@@ -55,7 +55,7 @@ def _plain(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
     """A command whose first word, if any, is the run or job that it is about."""
     kind = COMMANDS[tag]
     for name in names:
-        about = next(field for field in ("name", "run_id", "job_id") if field in kind.__struct_fields__)
+        about = next(field for field in ("backfill_id", "name", "run_id", "job_id") if field in kind.__struct_fields__)
         fields[about] = long_run_id(name)
     return kind(**(_DEFAULTS.get(tag, {}) | fields))
 
@@ -118,6 +118,12 @@ def _put_calendar(tag: str, names: list[str], fields: dict[str, Any]) -> c.Comma
     return c.PutCalendar(calendar=Calendar(name=names[0], spans=spans, **fields), **own)
 
 
+def _step_backfill(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
+    """`step_backfill b … due_ms=5000,6000`; without `expected_ms` it has no tick left."""
+    due_ms = tuple(int(text) for text in str(fields.pop("due_ms", "")).split(",") if text)
+    return _plain(tag, names, {"expected_ms": None, "due_ms": due_ms} | fields)
+
+
 def _item(text: str, common: dict[str, int]) -> c.FireItem:
     match = re.fullmatch(r"(\w+)@(\d+):(.*)>(\w+)", text)
     assert match, text
@@ -166,6 +172,8 @@ _PARSERS = {
     "put_team": _put_team,
     "delete_team": _delete_team,
     "put_calendar": _put_calendar,
+    "start_backfill": _turn,
+    "step_backfill": _step_backfill,
     "pause_job": _turn,
     "resume_job": _turn,
     "fire": _fire,

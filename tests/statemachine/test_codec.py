@@ -29,6 +29,11 @@ COMMANDS: list[c.Command] = [
     c.DeleteJob(now_ms=1, job_id="A"),
     c.PauseJob(now_ms=1, job_id="A", reason="why", expected_version=1, idempotency_key="k"),
     c.ResumeJob(now_ms=1, job_id="A", expected_version=2, first_due_ms=9, skip=skipped(5, 8, 3, "paused")),
+    c.StartBackfill(now_ms=1, backfill_id="b", job_id="A", from_ms=1, to_ms=9, args=b"1", idempotency_key="k"),
+    c.StepBackfill(
+        now_ms=1, node="n1", epoch=1, backfill_id="b", job_version=1, expected_ms=1, due_ms=(1, 2), next_ms=None
+    ),
+    c.CancelBackfill(now_ms=1, backfill_id="b", reason="why"),
     c.PutCalendar(now_ms=1, calendar=Calendar(name="x", tz="UTC", spans=((1, 2),)), expected_version=0),
     c.DeleteCalendar(now_ms=1, name="x"),
     c.RunNow(now_ms=1, job_id="A", nonce="n", args=b"1"),

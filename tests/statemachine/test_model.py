@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from statemachine import commands as c
-from statemachine.codec import decode_run, decode_stats
+from statemachine.codec import decode_backfill, decode_run, decode_stats
 from statemachine.history_records import JobStats
 from statemachine.keys import U64
 from statemachine.records import Run, Session
@@ -117,6 +117,7 @@ def state_of(driver: Driver) -> dict[str, Any]:
                 for name in counters.__struct_fields__
                 if isinstance(count := getattr(counters, name), int) and count
             },
+            "backfills": {key.decode(): decode_backfill(value) for key, value in driver.table("backfills").items()},
             "calendars": {calendar.name: calendar for calendar in snapshot.calendars()},
             "ticks": counters.ticks_skipped,
             "made": {key.decode(): U64.unpack(value)[0] for key, value in driver.table("run_counts").items()},
@@ -154,6 +155,7 @@ def state_of_model(model: Model) -> dict[str, Any]:
         "counts": {name: count for name, count in model.counts.items() if count and " " not in name},
         "ticks": ticks,
         "made": model.made,
+        "backfills": model.backfills,
         "calendars": model.calendars,
         "clock": model.clock_ms,
         "stats": {

@@ -139,6 +139,7 @@ QUESTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "teams": show_teams,
     "next": lambda snapshot, job_id: iter([format_value(snapshot.next_run_ms(job_id))]),
     "calendars": lambda snapshot: iter([format_record(calendar) for calendar in snapshot.calendars()]),
+    "backfills": lambda snapshot, job_id: iter([format_record(one) for one in snapshot.backfills_of(job_id)]),
     "clock": lambda snapshot: iter([format_value(snapshot.clock_ms())]),
     "stats": lambda snapshot, job_id: iter([format_record(snapshot.job_stats(job_id)) or "nothing"]),
     "counters": lambda snapshot: iter([format_record(snapshot.counters())]),
