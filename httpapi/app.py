@@ -6,6 +6,7 @@ from aiohttp import web
 
 from httpapi.guard import Guard
 from httpapi.middleware import REQUESTS_MAX, WRITES_MAX, bounded, guarded, harden, logged, problems
+from httpapi.routes_backfills import BackfillRoutes
 from httpapi.routes_calendars import CalendarRoutes
 from httpapi.routes_cluster import ClusterRoutes
 from httpapi.routes_completion import CompletionRoutes
@@ -35,6 +36,7 @@ def build_app(
     app = web.Application(middlewares=middlewares)
     app.add_routes(JobRoutes(scheduler).table())
     app.add_routes(JobChangeRoutes(scheduler).table())
+    app.add_routes(BackfillRoutes(scheduler).table())
     app.add_routes(CalendarRoutes(scheduler).table())
     app.add_routes(RunRoutes(scheduler).table())
     app.add_routes(CompletionRoutes(scheduler).table())

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from httpapi.client_backfills import BackfillCalls
 from httpapi.client_calendars import CalendarCalls
 from httpapi.client_errors import BadAddress, ClientError, NoQuorum, Refused, Unreachable
 from httpapi.transport import Transport, parse_addresses
@@ -33,7 +34,7 @@ log (10 s), for a barrier (5 s), and for those that hold claims of the job (12 s
 Json = dict[str, Any]
 
 
-class Client(CalendarCalls):
+class Client(CalendarCalls, BackfillCalls):
     """Calls any node of a cluster. `addresses`: URLs separated by commas, tried in turn; `timeout_s`: for each try.
 
     Every method may raise a ClientError."""

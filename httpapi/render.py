@@ -10,6 +10,8 @@ import msgspec
 
 from node.interface import (
     Attempt,
+    BackfillPlan,
+    BackfillView,
     Calendar,
     ClusterView,
     Heartbeat,
@@ -201,6 +203,33 @@ def _attempt(record: Attempt) -> Json:
     if record.detail is not None:
         body["detail"] = record.detail
     return body
+
+
+def backfill_plan(plan: BackfillPlan) -> Json:
+    return {
+        "count": plan.count,
+        "first_at": instant_or_null(plan.first_ms),
+        "last_at": instant_or_null(plan.last_ms),
+    }
+
+
+def backfill(view: BackfillView) -> Json:
+    record = view.backfill
+    return {
+        "backfill_id": record.backfill_id,
+        "job_id": record.job_id,
+        "team": record.team,
+        "state": record.state,
+        "from": instant(record.from_ms),
+        "to": instant(record.to_ms),
+        "next_at": instant_or_null(record.next_ms),
+        "overlap_policy": record.overlap_policy,
+        "made": record.made,
+        "outstanding": view.outstanding,
+        "reason": record.reason,
+        "created_at": instant(record.created_ms),
+        "finished_at": instant_or_null(record.finished_ms),
+    }
 
 
 def calendar(record: Calendar) -> Json:

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from node.read_values import LIST_LIMIT_DEFAULT, Consistency, Read
-from statemachine.records import Calendar
+from statemachine.policy_records import Calendar
 
 
 class CalendarDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -27,7 +27,7 @@ from node.schedule_instants import known_zone
 from node.text_rules import identifier_fault
 from statemachine.commands import DeleteCalendar, PutCalendar
 from statemachine.limits import CALENDAR_NAME_LENGTH_MAX, CALENDAR_SPANS_MAX, CALENDARS_MAX
-from statemachine.records import Calendar
+from statemachine.policy_records import Calendar
 
 Span = tuple[int, int]
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "serve": LazyCommand("node.cli_serve", "serve", "Run one node of a cluster."),
     "job": LazyCommand("node.cli_job", "job", "Create, list, show, run and delete jobs."),
     "run": LazyCommand("node.cli_run", "run", "List and show runs, and read their logs."),
+    "backfill": LazyCommand("node.cli_backfill", "backfill", "Backfills of jobs: list and cancel them."),
     "calendar": LazyCommand("node.cli_calendar", "calendar", "Named days on which jobs do not run."),
     "team": LazyCommand("node.cli_team", "team", "What teams may use: quotas, weights, limits."),
     "schedule": LazyCommand("node.cli_schedule", "schedule", "What a schedule means (needs no server)."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from node.cli_backfill import backfill_job
 from node.cli_call import call, find_job, server_option
 from node.cli_draft import build_draft, draft_options, parse_json
 from node.cli_job_turns import pause, resume, team_option, warn_if_not_effective
@@ -20,7 +21,7 @@ LIST_DEFAULT = 50
 
 @click.group()
 def job() -> None:
-    """Create, list, show, run, pause, resume and delete jobs.
+    """Create, list, show, run, pause, resume, backfill and delete jobs.
 
     \b
     Example:
@@ -156,6 +157,7 @@ def delete(server: str, team: str | None, job: str, version: int | None) -> None
 
 job.add_command(pause)
 job.add_command(resume)
+job.add_command(backfill_job)
 
 
 def _created(answer: Json) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from statemachine.limits import DAY_MAX, TIME_MS_MAX
-from statemachine.records import Calendar
+from statemachine.policy_records import Calendar
 
 COMPILED_KEPT_MAX = 1024
 
@@ -28,6 +28,19 @@ class ClosedDays:
     def closed_until(self, at_ms: int) -> int | None:
         """The first instant after the closed days that one falls into; None: it is open."""
         return self._edge(at_ms, first=False)
+
+    def spans(self, from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
+        """What of a range is closed, in order: the begin of each part, and the first instant after it."""
+        edges = sorted(
+            (_begin_ms(first, zone), _begin_ms(last + 1, zone))
+            for zone, spans in self._calendars
+            for first, last in spans
+        )
+        at_ms = from_ms
+        for begin_ms, end_ms in edges:
+            if at_ms < end_ms and begin_ms < to_ms:
+                yield max(begin_ms, at_ms), min(end_ms, to_ms)
+                at_ms = end_ms
 
     def _edge(self, at_ms: int, *, first: bool) -> int | None:
         """Spans of several calendars may touch or overlap: from one edge on, until an edge is open."""

@@ -24,6 +24,11 @@ def runs_of(job_id: str) -> str:
     return f"runs of {job_id}"
 
 
+def backfills_of(job_id: str) -> str:
+    """The name of the list of a job's backfills."""
+    return f"backfills of {job_id}"
+
+
 def encode_cursor(listing: str, last: str) -> str:
     """The place after the item `last` in the list of this name."""
     return base64.urlsafe_b64encode(_check(listing, last) + last.encode()).decode().rstrip("=")

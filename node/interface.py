@@ -9,6 +9,10 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from node.backfill_interface import BackfillPage as BackfillPage
+from node.backfill_interface import BackfillPlan as BackfillPlan
+from node.backfill_interface import BackfillScheduler
+from node.backfill_interface import BackfillView as BackfillView
 from node.calendar_interface import CalendarDraft as CalendarDraft
 from node.calendar_interface import CalendarPage as CalendarPage
 from node.calendar_interface import CalendarScheduler
@@ -34,11 +38,11 @@ from node.read_values import LIST_LIMIT_DEFAULT as LIST_LIMIT_DEFAULT
 from node.read_values import Consistency as Consistency
 from node.read_values import Read as Read
 from statemachine.history_records import JobStats
+from statemachine.policy_records import Backfill, Calendar
 from statemachine.records import (
     FINAL_STATES,
     Attempt,
     AttemptOutcome,
-    Calendar,
     CommandTarget,
     ContainerTarget,
     HttpTarget,
@@ -58,6 +62,7 @@ __all__ = [
     "FINAL_STATES",
     "Attempt",
     "AttemptOutcome",
+    "Backfill",
     "Calendar",
     "CommandTarget",
     "ContainerTarget",
@@ -217,7 +222,7 @@ class RunLog:
     truncated: bool
 
 
-class Scheduler(CalendarScheduler, Protocol):
+class Scheduler(BackfillScheduler, CalendarScheduler, Protocol):
     """What a node offers. Every method may raise a HoraeError; consistency 'linearizable' waits for a read barrier."""
 
     async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated: ...

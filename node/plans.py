@@ -8,7 +8,8 @@ from typing import Protocol
 
 from node.closed_days import ClosedDays, closed_days
 from node.misfire import Ticks
-from statemachine.records import Calendar, Job
+from statemachine.policy_records import Calendar
+from statemachine.records import Job
 
 PLANS_KEPT_MAX = 50_000
 

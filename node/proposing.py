@@ -44,6 +44,10 @@ class Proposing:
         self._reads = reads
         self._sources = sources
 
+    def make_id(self) -> str:
+        """An identifier that no other node makes."""
+        return self._sources.make_id()
+
     def _lane_of_what_makes_room(self) -> Lane:
         """While clients are refused for want of room on the disks, what frees some is the node's own work."""
         return Lane.WORK if self._log.status.refuses_clients else Lane.CLIENT

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from executor.interface import Executor
+from node.backfill_steps import BackfillSteps
 from node.clock import Clock
 from node.config import NodeConfig
 from node.duty_loop import DutyLoop
@@ -108,16 +109,23 @@ class Runtime:
             metrics=metrics,
             session_calls=calls,
         )
+        plans = PlanCache(make_plan)
         ticker = Ticker(
             node=config.node,
-            plans=PlanCache(make_plan),
+            plans=plans,
             look_ahead=LookAhead(config.cluster),
             fires_max=config.fires_in_flight_max,
             releases_max=config.releases_in_flight_max,
             rescan_every_ms=round(config.rescan_every_s * 1000),
         )
         self._ticks = TickLoop(
-            config=config, log=log, source=source, clock=clock, ticker=ticker, session=lambda: self.worker.session
+            config=config,
+            log=log,
+            source=source,
+            clock=clock,
+            ticker=ticker,
+            backfills=BackfillSteps(node=config.node, plans=plans),
+            session=lambda: self.worker.session,
         )
         self._duties = DutyLoop(config=config, log=log, source=source, clock=clock)
         self._copies_received = log.status.snapshots_received

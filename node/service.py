@@ -9,12 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from node.admission import spec_of
+from node.backfills import Backfills
 from node.calendars import Calendars
 from node.clock import Clock
 from node.completions import keep_completion
 from node.freshness import QuorumProbe
 from node.interface import (
     LIST_LIMIT_DEFAULT,
+    BackfillPage,
+    BackfillPlan,
+    BackfillView,
     Calendar,
     CalendarDraft,
     CalendarPage,
@@ -91,6 +95,7 @@ class Service(Reads):
         self._identity = identity
         self._writes = make_writes(self)
         self._teams = Teams(reads=self, writes=self._writes, clock=clock)
+        self._backfills = Backfills(reads=self, writes=self._writes, clock=clock, make_id=self._writes.make_id)
         self._calendars = Calendars(reads=self, writes=self._writes, clock=clock)
         self._log = log
         self._logs = logs
@@ -146,6 +151,41 @@ class Service(Reads):
 
     async def cancel_run(self, run_id: str, *, reason: str | None = None) -> RunCancelled:
         return await self._writes.cancel_run(run_id, reason=reason)
+
+    async def plan_backfill(self, job_id: str, *, from_ms: int, to_ms: int) -> BackfillPlan:
+        return await self._backfills.plan(job_id, from_ms=from_ms, to_ms=to_ms)
+
+    async def start_backfill(
+        self,
+        job_id: str,
+        *,
+        from_ms: int,
+        to_ms: int,
+        args: Any = None,
+        overlap_policy: OverlapPolicy | None = None,
+        idempotency_key: str | None = None,
+    ) -> BackfillView:
+        return await self._backfills.start(
+            job_id,
+            from_ms=from_ms,
+            to_ms=to_ms,
+            args=args,
+            overlap_policy=overlap_policy,
+            idempotency_key=idempotency_key,
+        )
+
+    async def backfills(
+        self,
+        job_id: str,
+        *,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> BackfillPage:
+        return await self._backfills.of_job(job_id, limit=limit, cursor=cursor, consistency=consistency)
+
+    async def cancel_backfill(self, backfill_id: str, *, reason: str | None = None) -> BackfillView:
+        return await self._backfills.cancel(backfill_id, reason=reason)
 
     async def calendar(self, name: str, *, consistency: Consistency = "linearizable") -> tuple[Calendar, Read]:
         return await self._calendars.calendar(name, consistency=consistency)

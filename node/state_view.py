@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from node.ticker import BUCKET_AFTER_ALL, DueTick, TimerDue
+from statemachine.policy_records import Backfill, Calendar
 from statemachine.reader import StateReader
-from statemachine.records import BUCKETS, BucketOwner, Calendar, Job, Run, Session
+from statemachine.records import BUCKETS, BucketOwner, Job, Run, Session
 from statemachine.snapshot import Snapshot
 
 SAMPLED_BUCKETS = 16
@@ -27,6 +28,12 @@ class SnapshotView:
 
     def job(self, job_id: str) -> Job | None:
         return self.snapshot.job(job_id)
+
+    def active_backfills(self) -> Iterator[Backfill]:
+        return self.snapshot.active_backfills()
+
+    def backfill_outstanding(self, backfill_id: str) -> int:
+        return self.snapshot.backfill_outstanding(backfill_id)
 
     def calendar(self, name: str) -> Calendar | None:
         return self.snapshot.calendar(name)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from node.backfill_steps import BackfillSteps, Stepped
 from node.clock import Clock
 from node.config import NodeConfig
 from node.deadline_watch import DeadlineWatch
@@ -16,7 +17,7 @@ from node.wakeup import Wakeup
 from raftlog.errors import LogError
 from raftlog.interface import Lane, Log
 from statemachine.codec import decode_reply, encode_command
-from statemachine.commands import Deadline, Fire, FireReply, Release
+from statemachine.commands import Deadline, Fire, FireReply, Release, StepBackfill
 
 OWNED_AGAIN_AFTER_S = 5.0
 """How often the buckets of this node are read again, in case the event of their move was lost."""
@@ -35,6 +36,7 @@ class TickLoop:
         source: StateSource,
         clock: Clock,
         ticker: Ticker,
+        backfills: BackfillSteps,
         session: Callable[[], int | None],
     ) -> None:
         self._config = config
@@ -42,9 +44,11 @@ class TickLoop:
         self._source = source
         self._clock = clock
         self._ticker = ticker
+        self._backfills = backfills
         self._session = session
         self._deadlines = DeadlineWatch()
         self._events: list[TickerEvent] = []
+        self._stepped: list[Stepped] = []
         self._wakeup = Wakeup()
         self._tasks: set[asyncio.Task[None]] = set()
         self._owned: Mapping[int, int] = {}
@@ -69,14 +73,18 @@ class TickLoop:
     def turn(self) -> float:
         """One step of the ticker; returns the seconds until the next."""
         events, self._events = self._events, []
+        stepped, self._stepped = self._stepped, []
         self.last_step_s = self._clock.monotonic()
         with self._source.view() as view:
             self._read_owned(view)
             step = self._ticker.step(self._clock.wall_ms(), view, self._owned, events)
             deadlines = self._deadlines.step(self.last_step_s, self._clock.wall_ms(), view, self._owned)
+            backfills = self._backfills.step(self._clock.wall_ms(), view, self._owned, stepped)
         self._propose(step)
         for deadline in deadlines:
             self._spawn(self._end(deadline))
+        for backfill in backfills:
+            self._spawn(self._step_backfill(backfill))
         return self._sleep_s(step)
 
     def _read_owned(self, view: StateView) -> None:
@@ -133,6 +141,15 @@ class TickLoop:
             logger.warning("the deadline of run %s: %s", deadline.run_id, error)
         self._deadlines.answered(self._clock.monotonic(), deadline)
 
-    async def _propose_command(self, command: Fire | Release | Deadline) -> bytes:
+    async def _step_backfill(self, step: StepBackfill) -> None:
+        code = None
+        try:
+            code = decode_reply(await self._propose_command(step)).code
+        except LogError as error:
+            logger.warning("a step of backfill %s: %s", step.backfill_id, error)
+        self._stepped.append(Stepped(backfill_id=step.backfill_id, code=code))
+        self._wakeup.wake()
+
+    async def _propose_command(self, command: Deadline | Fire | Release | StepBackfill) -> bytes:
         data, timeout_s = encode_command(command), self._config.propose_timeout_s
         return await self._log.propose(data, lane=Lane.WORK, timeout_s=timeout_s)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from node.backfill_steps import BackfillView
 from node.deadline_watch import DeadlinesView
 from node.duties import DutiesView
 from node.ticker import TickerView
@@ -39,7 +40,7 @@ class DefinitionView(Protocol):
     def run(self, run_id: str) -> Run | None: ...
 
 
-class StateView(TickerView, DeadlinesView, DutiesView, ClaimsView, DefinitionView, Protocol):
+class StateView(TickerView, BackfillView, DeadlinesView, DutiesView, ClaimsView, DefinitionView, Protocol):
     """A snapshot of the state: everything in it is of one applied index."""
 
     def session(self, node: str) -> Session | None:

@@ -19,7 +19,8 @@ from statemachine.keys import NONCE_PATTERN, SEPARATOR, RunKey, pair_of_backfill
 from statemachine.lifecycle import create
 from statemachine.limits import BACKFILL_OUTSTANDING_MAX, BACKFILLS_ACTIVE_MAX
 from statemachine.overlap import judge
-from statemachine.records import Backfill, BackfillState, IdempotencyEntry, Job, Run, RunKind, RunState
+from statemachine.policy_records import Backfill, BackfillState
+from statemachine.records import IdempotencyEntry, Job, Run, RunKind, RunState
 from statemachine.stopping import CANCELLED, stop
 from statemachine.work import Work
 

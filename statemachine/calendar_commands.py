@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from statemachine.command_types import Command, Count, Reply
 from statemachine.limits import CALENDAR_NAME_LENGTH_MAX
-from statemachine.records import Calendar
+from statemachine.policy_records import Calendar
 
 
 class PutCalendar(Command, frozen=True, kw_only=True, tag="put_calendar"):

@@ -17,7 +17,8 @@ from statemachine.limits import (
     DAY_MAX,
     WORD_LENGTH_MAX,
 )
-from statemachine.records import Calendar, Job
+from statemachine.policy_records import Calendar
+from statemachine.records import Job
 from statemachine.work import Work
 
 

@@ -9,11 +9,10 @@ import msgspec
 
 from statemachine.commands import AnyCommand, AnyEvent, AnyReply, Command, Reply
 from statemachine.history_records import Ending, JobStats
+from statemachine.policy_records import Backfill, Calendar
 from statemachine.records import (
     FORMAT_VERSION,
-    Backfill,
     BucketOwner,
-    Calendar,
     Counters,
     DueEntry,
     IdempotencyEntry,

@@ -15,7 +15,6 @@ FORMAT_VERSION = 1
 BUCKETS = 1024
 
 OverlapPolicy = Literal["allow", "skip", "queue_one", "queue_all", "replace"]
-BackfillState = Literal["running", "completed", "cancelled"]
 MisfirePolicy = Literal["skip", "run_once"]
 
 
@@ -179,39 +178,6 @@ class Job(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long after its release a run may begin; later it is skipped(deadline)."""
     run_timeout_s: float | None = None
     """How long a run may take from its first claim on, retries and their waits included; then it is dead."""
-
-
-class Backfill(Record, frozen=True, kw_only=True):
-    """A job is run for its ticks of a range that is past."""
-
-    backfill_id: str
-    job_id: str
-    team: str
-    from_ms: int
-    to_ms: int
-    """Its ticks are from `from_ms` to before `to_ms`."""
-    args: bytes | None = None
-    """None: the job's."""
-    overlap_policy: OverlapPolicy | None = None
-    next_ms: int | None
-    """Where it goes on; None: all runs are made."""
-    made: int = 0
-    state: BackfillState = "running"
-    reason: str | None = None
-    created_ms: int
-    finished_ms: int | None = None
-
-
-class Calendar(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Days on which the jobs that name it do not run."""
-
-    name: str
-    tz: str | None = None
-    """Whose days they are; None: those of each job's own zone."""
-    spans: tuple[tuple[int, int], ...] = ()
-    """First and last day of each (1 is 1 January of the year 1), in order, without overlap."""
-    version: int = 0
-    updated_ms: int = 0
 
 
 class Team(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):

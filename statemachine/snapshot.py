@@ -49,11 +49,10 @@ from statemachine.limits import (
     TEAM_LENGTH_MAX,
     TIME_MS_MAX,
 )
+from statemachine.policy_records import Backfill, Calendar
 from statemachine.records import (
     BUCKETS,
-    Backfill,
     BucketOwner,
-    Calendar,
     Counters,
     DueEntry,
     IdempotencyEntry,

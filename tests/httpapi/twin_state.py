@@ -27,6 +27,7 @@ from node.interface import (
     RunLog,
     RunState,
 )
+from tests.httpapi.twin_backfills import TwinBackfills
 from tests.httpapi.twin_calendars import TwinCalendars
 from tests.httpapi.twin_checks import (
     check,
@@ -44,7 +45,7 @@ NOW_MS = 1_796_000_400_000
 PRIORITIES = {"low": 2, "normal": 5, "high": 8}
 
 
-class TwinState(TwinTeams, TwinCalendars):
+class TwinState(TwinTeams, TwinCalendars, TwinBackfills):
     """Everything that a node's scheduler would read from its state."""
 
     def __init__(self, *, node: str = "n1", now_ms: int = NOW_MS) -> None:
@@ -59,6 +60,8 @@ class TwinState(TwinTeams, TwinCalendars):
         self.runs_by_id: dict[str, Run] = {}
         self.teams_by_name = {}
         self.calendars_by_name = {}
+        self.backfills_by_id = {}
+        self.backfill_keys = {}
         self.logs: dict[tuple[str, int], RunLog] = {}
         self.next_ms: dict[str, int | None] = {}
         self._job_keys: dict[tuple[str, str], tuple[bytes, str]] = {}

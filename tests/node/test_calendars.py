@@ -14,7 +14,8 @@ from node.calendars import calendar_of
 from node.closed_days import ClosedDays
 from node.interface import CalendarDraft, Conflict, Invalid, NotFound, PreconditionFailed, RunState
 from node.plans import PlanCache
-from statemachine.records import Calendar, Job, NoopTarget, SkipReason
+from statemachine.policy_records import Calendar
+from statemachine.records import Job, NoopTarget, SkipReason
 from tests.node.conftest import LiveNode
 from tests.node.test_service import draft
 

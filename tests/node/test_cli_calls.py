@@ -318,3 +318,18 @@ def test_calendars_are_set_listed_shown_and_deleted(horae: Horae) -> None:
     assert horae("calendar", "show", "x", "-o", "table").stdout.splitlines() == ["2026-12-25", "2026-12-31/2027-01-01"]
     assert horae("calendar", "delete", "x", "--version", "1").stderr == "deleted calendar x\n"
     horae("calendar", "show", "x", exit_code=1)
+
+
+def test_a_job_is_backfilled(horae: Horae) -> None:
+    create(horae)
+    times = ("--from", "2026-11-29T00:00:00Z", "--to", "2026-11-29T00:01:00Z")
+    planned = horae("job", "backfill", "beat", *times, "--dry-run", "-o", "table").stdout
+    assert planned == "12 ticks, from 2026-11-29T00:00:00.000Z to 2026-11-29T00:00:55.000Z\n"
+    made = json.loads(horae("job", "backfill", "beat", *times, "--args", "[1]", "--idempotency-key", "k").stdout)
+    again = horae("job", "backfill", "beat", *times, "--args", "[1]", "--idempotency-key", "k", "-o", "table").stdout
+    assert again == f"backfill {made['backfill_id']} is running\n"
+    _, row = horae("backfill", "list", "beat", "-o", "table").stdout.splitlines()
+    assert row.split()[:2] == [made["backfill_id"], "running"]
+    answer = horae("backfill", "cancel", made["backfill_id"], "--reason", "enough", "-o", "table").stdout
+    assert answer == f"backfill {made['backfill_id']} is cancelled\n"
+    horae("job", "backfill", "beat", "--from", "then", "--to", "now", exit_code=1)

@@ -17,7 +17,8 @@ from node.closed_days import ClosedDays, closed_days
 from node.misfire import Account, account_ticks
 from node.schedule import Schedule, ScheduleSpec, compile_schedule
 from statemachine.commands import FIRE_RUNS_MAX, FireRun, FireSkip
-from statemachine.records import Calendar, Job, NoopTarget, SkipReason
+from statemachine.policy_records import Calendar
+from statemachine.records import Job, NoopTarget, SkipReason
 
 BEGIN_MS = 1_796_004_000_000
 """A full hour, so that the ticks of every period used here begin at it."""

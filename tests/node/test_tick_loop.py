@@ -19,6 +19,11 @@ from tests.node.conftest import CONFIG
 from tests.node.test_ticker import BEGIN_MS, State, ticker
 
 
+class NoBackfills:
+    def step(self, *_: object) -> list[object]:
+        return []
+
+
 class OwnedState(State):
     def owned_buckets(self, node: str) -> Mapping[int, int]:
         return self.epochs
@@ -95,6 +100,7 @@ async def test_a_release_that_moved_nothing_is_made_again_soon(answer: PlainRepl
         source=cast(Any, OneState(state)),
         clock=cast(Any, clock),
         ticker=ticker(),
+        backfills=cast(Any, NoBackfills()),
         session=lambda: 1,
     )
     await turn(loop)

@@ -28,7 +28,8 @@ from node.ticker import (
 )
 from statemachine.commands import FIRE_ITEMS_MAX, Fire, FireRun, FireSkip
 from statemachine.limits import CLOCK_OFF_MS
-from statemachine.records import Calendar, Job, NoopTarget
+from statemachine.policy_records import Calendar
+from statemachine.records import Job, NoopTarget
 
 CLUSTER = ClusterSettings()
 BEGIN_MS = 1_796_004_000_000

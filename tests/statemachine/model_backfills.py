@@ -7,7 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from statemachine import commands as c
-from statemachine.records import Backfill, Run, RunKind
+from statemachine.policy_records import Backfill
+from statemachine.records import Run, RunKind
 from tests.statemachine.model_history import FINAL
 from tests.statemachine.model_state import ModelState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from statemachine import commands as c
-from statemachine.records import Calendar
+from statemachine.policy_records import Calendar
 from tests.statemachine.model_state import ModelState
 
 

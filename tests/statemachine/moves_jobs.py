@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from statemachine import commands as c
-from statemachine.records import Calendar, HttpTarget, Job, NoopTarget
+from statemachine.policy_records import Calendar
+from statemachine.records import HttpTarget, Job, NoopTarget
 from tests.statemachine.drawn_numbers import JOBS, SECOND, TEAMS, Numbers
 from tests.statemachine.model import Model
 

@@ -19,7 +19,8 @@ import msgspec
 
 from statemachine import commands as c
 from statemachine.keys import parse_run_id
-from statemachine.records import AttemptOutcome, Calendar, Job, NoopTarget, Team
+from statemachine.policy_records import Calendar
+from statemachine.records import AttemptOutcome, Job, NoopTarget, Team
 
 COMMANDS = {command.__struct_config__.tag: command for command in c.Command.__subclasses__()}
 RUN_ID = re.compile(r"\b([0-9a-f]{12})-(\w+(-\w+)?)")

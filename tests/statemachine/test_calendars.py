@@ -6,7 +6,7 @@ import pytest
 
 from statemachine import limits
 from statemachine.commands import PutCalendar
-from statemachine.records import Calendar
+from statemachine.policy_records import Calendar
 from tests.statemachine.driver import NOW_MS, Driver
 
 

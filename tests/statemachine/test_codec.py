@@ -17,7 +17,8 @@ from statemachine.codec import (
     encode_event,
     encode_reply,
 )
-from statemachine.records import AttemptOutcome, Calendar, HttpTarget, Job, Team
+from statemachine.policy_records import Calendar
+from statemachine.records import AttemptOutcome, HttpTarget, Job, Team
 from tests.statemachine.driver import NOW_MS, a_job, fire, open_session, put_job, skipped, tick
 
 HTTP_JOB = a_job(
