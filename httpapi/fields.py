@@ -40,7 +40,6 @@ OTHER_NAMES = {
 
 NOT_YET: Mapping[str, frozenset[str]] = {
     "": frozenset({"notify", "after_completion"}),
-    "misfire_policy": frozenset({"catch_up"}),
 }
 """Values by path ('' and 'target': field names) that later versions know: the refusal says so."""
 

@@ -30,7 +30,7 @@ _OPTIONS = (
     click.option("--max-concurrent", type=int, help="Runs that may be active at once. [default: see --overlap-policy]"),
     click.option("--start-deadline", type=float, help="Seconds in which a run must begin. [default: any]"),
     click.option("--run-timeout", type=float, help="Seconds for a run with all its retries. [default: any]"),
-    click.option("--misfire-policy", help="For ticks missed in an outage: skip or run_once."),
+    click.option("--misfire-policy", help="For ticks missed in an outage: skip, run_once or catch_up."),
     click.option("--misfire-window", type=float, help="Seconds; missed ticks that are older never run."),
     click.option("--exclude-calendar", multiple=True, help="A calendar on whose days no tick runs; may be repeated."),
     click.option("--max-runs", type=int, help="How many ticks become runs, then no more. [default: no limit]"),

@@ -2,7 +2,8 @@
 recorded skip. Pure; this is where "no tick is silently skipped" is decided.
 
 Misfire judges only ticks WITHOUT a run whose release is older than the job's grace (nobody fired them in time: an
-outage, a pause). `skip` records them all as one range; `run_once` runs the latest of them and records the others.
+outage, a pause). `skip` records them all as one range; `run_once` runs the latest of them and records the others;
+`catch_up` runs each, in order, slice by slice, and newer ticks wait behind.
 Those that are older than the job's misfire window do not run in any case.
 """
 
@@ -15,6 +16,8 @@ from typing import Protocol
 from statemachine.commands import FireRun, FireSkip
 from statemachine.records import Job, SkipReason
 
+CATCH_UP_SLICE_MAX = 32
+"""Missed ticks that one account makes good: the next slice follows when so many have got on."""
 SKIPS_MAX = 32
 """Ranges of one account: as many spans of closed days as a look-ahead can hold, and more."""
 
@@ -73,7 +76,12 @@ def account_ticks(
     runs: list[FireRun] = []
     skips: list[FireSkip] = []
     due_ms: int | None = expected_ms
-    if expected_ms <= late_ms:
+    is_catching_up = job.misfire_policy == "catch_up"
+    if is_catching_up and expected_ms <= late_ms:
+        skips += _too_old(ticks, expected_ms, min(late_ms, _oldest_ms(job, now_ms, jitter_ms) - 1))
+        due_ms = ticks.next(skips[-1].until_ms) if skips else expected_ms
+        runs_max = min(runs_max, CATCH_UP_SLICE_MAX)
+    elif expected_ms <= late_ms:
         last_ms = _last_tick(ticks, expected_ms, late_ms)
         runs_at_ms = _missed_run(ticks, job, expected_ms, last_ms, _oldest_ms(job, now_ms, jitter_ms), closed)
         runs += [FireRun(due_ms=at_ms, release_ms=at_ms + jitter_ms) for at_ms in runs_at_ms]
@@ -85,9 +93,14 @@ def account_ticks(
             skips.append(skip_range(ticks, due_ms, min(closed_until_ms - 1, until_ms), SkipReason.CALENDAR))
             due_ms = ticks.next(skips[-1].until_ms)
             continue
-        runs.append(FireRun(due_ms=due_ms, release_ms=due_ms + jitter_ms))
+        is_missed = is_catching_up and due_ms <= late_ms
+        runs.append(FireRun(due_ms=due_ms, release_ms=due_ms + jitter_ms, catch_up=is_missed))
         due_ms = ticks.next(due_ms)
     return Account(runs=tuple(runs), skips=tuple(skips), next_ms=due_ms)
+
+
+def _too_old(ticks: Ticks, first_ms: int, until_ms: int) -> tuple[FireSkip, ...]:
+    return _skip_range(ticks, first_ms, until_ms, f"{SkipReason.MISFIRE}: older than misfire_window_s")
 
 
 def _missed_run(

@@ -28,6 +28,8 @@ RETRY_MS = 250
 """How soon a refused or failed proposal is read again."""
 ITEMS_A_STEP_MAX = 2 * FIRE_ITEMS_MAX
 """Ticks that one step turns into proposals: about 10 ms of work, then others have their turn."""
+BACKLOG_MS = 1_000
+"""How long a job that catches up is left alone when enough of its runs wait."""
 POISON_MS = 60_000
 """How long a job whose schedule cannot be computed is left alone; it stays in the index and is counted as overdue."""
 CLOCK_STEP_MS = 1_000
@@ -311,6 +313,8 @@ def _account(plan: Plan, due_ms: int, now_ms: int, until_ms: int, memo: Memo) ->
 def _settle_ms(item: FireItem, code: str) -> int:
     if code == "ok":
         return SETTLE_MS
+    if code == "backlog":
+        return BACKLOG_MS
     if code == "malformed":
         logger.error("the cluster calls this tick malformed: job %s at %d", item.job_id, item.expected_ms)
         return POISON_MS

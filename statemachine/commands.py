@@ -249,7 +249,7 @@ class LeaseReply(Reply, frozen=True, kw_only=True, tag="lease"):
 
 class FireReply(Reply, frozen=True, kw_only=True, tag="fire"):
     """codes: one an item: ok | not_due (compare-and-set failed) | stale_epoch | stale_version | clock_off |
-    malformed."""
+    backlog (so many runs that catch up are enough) | malformed."""
 
     codes: tuple[str, ...] = ()
 

@@ -6,12 +6,13 @@ or for a bucket that is no longer its own gets a verdict and changes nothing.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from statemachine.commands import FIRE_RUNS_MAX, Fire, FireItem, FireReply, FireRun
 from statemachine.keys import bucket_of, due_key, pack_row, run_id_of, tick_row_key
 from statemachine.lifecycle import change, create, reason_word
-from statemachine.limits import FIRE_AHEAD_MAX_MS, FIRE_SKIPS_MAX, JOB_ID_LENGTH_MAX, TIME_MS_MAX
+from statemachine.limits import CATCH_UP_PARKED_MAX, FIRE_AHEAD_MAX_MS, FIRE_SKIPS_MAX, JOB_ID_LENGTH_MAX, TIME_MS_MAX
+from statemachine.overlap import parked_ids
 from statemachine.records import Job, RunState, SkipReason
 from statemachine.run_limits import within_limit
 from statemachine.skips import is_skip, record_skip
@@ -38,6 +39,8 @@ def _fire_item(work: Work, command: Fire, item: FireItem) -> str:
         return "stale_version"
     if _is_ahead_of(work.clock_ms, item):
         return "clock_off"
+    if any(run.catch_up for run in item.runs) and _is_backlogged(work, item.job_id):
+        return "backlog"
     if not work.transaction.delete(due_key(item.expected_ms, bucket, item.job_id), db=work.tables.due):
         return "not_due"
     assert job is not None, "only live jobs stand in the due index"
@@ -56,6 +59,11 @@ def _is_ahead_of(clock_ms: int | None, item: FireItem) -> bool:
         ticks.until_ms > (clock_ms if reason_word(ticks.reason) == SkipReason.MISFIRE else horizon_ms)
         for ticks in item.skips
     )
+
+
+def _is_backlogged(work: Work, job_id: str) -> bool:
+    """Whether enough runs of the job wait for one another: missed ticks are made good slice by slice."""
+    return sum(1 for _ in islice(parked_ids(work, job_id), CATCH_UP_PARKED_MAX + 1)) > CATCH_UP_PARKED_MAX
 
 
 def _move_on(work: Work, job: Job, item: FireItem) -> None:

@@ -79,6 +79,8 @@ BACKFILL_SLICE_MAX = 64
 """Runs that one step of a backfill may make."""
 BACKFILL_OUTSTANDING_MAX = 64
 """Runs of one backfill that are not over at once."""
+CATCH_UP_PARKED_MAX = 64
+"""Parked runs of a job beyond which no further missed ticks are made good: the next slice has to wait."""
 CALENDARS_MAX = 1000
 CALENDAR_NAME_LENGTH_MAX = 64
 CALENDAR_SPANS_MAX = 2000

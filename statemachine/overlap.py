@@ -98,7 +98,7 @@ def _standing_of(work: Work, job_id: str) -> _Standing:
     prefix = parked_prefix(job_id)
     active = [(key[len(prefix) :].decode(), value) for key, value in _under(work, work.tables.active_by_job, prefix)]
     is_catching_up = any(value == CATCHING_UP for _, value in active)
-    return _Standing([run_id for run_id, _ in active], is_catching_up, next(_parked_ids(work, job_id), None))
+    return _Standing([run_id for run_id, _ in active], is_catching_up, next(parked_ids(work, job_id), None))
 
 
 def _is_in_order(work: Work, run: Run, standing: _Standing) -> bool:
@@ -123,7 +123,7 @@ def _may_park(work: Work, run: Run, policy: OverlapPolicy, standing: _Standing, 
         return False
     if policy == "queue_one" and not in_order:
         return standing.parked is None
-    return sum(1 for _ in islice(_parked_ids(work, run.job_id), PARKED_MAX)) < PARKED_MAX
+    return sum(1 for _ in islice(parked_ids(work, run.job_id), PARKED_MAX)) < PARKED_MAX
 
 
 def _park(work: Work, run: Run) -> None:
@@ -134,7 +134,7 @@ def _park(work: Work, run: Run) -> None:
 def _replace(work: Work, job: Job, run: Run, standing: _Standing) -> None:
     """Let the run take the place of those before it: of the parked ones at once, of active ones when they have ended.
     Those that end already make room first."""
-    for run_id in list(_parked_ids(work, job.job_id)):
+    for run_id in list(parked_ids(work, job.job_id)):
         skip(work, _existing(work, run_id), f"{SkipReason.OVERLAP.value}: {run.run_id}")
     active = [_existing(work, run_id) for run_id in standing.active]
     lasting = [other for other in active if other.stop is None]
@@ -147,7 +147,7 @@ def _replace(work: Work, job: Job, run: Run, standing: _Standing) -> None:
 def _promote(work: Work, job_id: str) -> None:
     """Let parked runs of a job go, from the first on, for as long as there is room. What a change of the definition
     has overtaken ends here."""
-    while (run_id := next(_parked_ids(work, job_id), None)) is not None:
+    while (run_id := next(parked_ids(work, job_id), None)) is not None:
         run, job = _existing(work, run_id), work.job(job_id)
         if job is None or is_superseded(work, run):
             supersede(work, run)
@@ -159,7 +159,7 @@ def _promote(work: Work, job_id: str) -> None:
         activate(work, change(work, run, Move.PROMOTE, parked=False, release_ms=release_ms))
 
 
-def _parked_ids(work: Work, job_id: str) -> Iterator[str]:
+def parked_ids(work: Work, job_id: str) -> Iterator[str]:
     """In order of release."""
     prefix = parked_prefix(job_id)
     for key, _ in _under(work, work.tables.parked, prefix):

@@ -15,7 +15,7 @@ FORMAT_VERSION = 1
 BUCKETS = 1024
 
 OverlapPolicy = Literal["allow", "skip", "queue_one", "queue_all", "replace"]
-MisfirePolicy = Literal["skip", "run_once"]
+MisfirePolicy = Literal["skip", "run_once", "catch_up"]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -64,7 +64,7 @@ BAD_FIELDS = [
     ({"run_timeout_s": -1}, "run_timeout_s", "must be from 0.001 to 2.592e+06; leave it out for no limit"),
     ({"max_concurrent": 0}, "max_concurrent", "must be from 1 to 1000; leave it out for no limit"),
     ({"overlap_policy": "skp"}, "overlap_policy", 'did you mean "skip"?'),
-    ({"misfire_policy": "catch_up"}, "misfire_policy", "catch_up is not supported yet"),
+    ({"misfire_policy": "catchup"}, "misfire_policy", 'did you mean "catch_up"?'),
     ({"dst_gap": "before"}, "dst_gap", "must be one of after, skip"),
     ({"target": None}, "target", "must be an object"),
     ({"target": {}}, "target.type", "is required: one of http, container, command, noop"),

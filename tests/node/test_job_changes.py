@@ -10,8 +10,8 @@ import pytest
 from node.interface import Conflict, Invalid, JobDraft, NoopTarget, NotFound, PreconditionFailed, RunState, Unavailable
 from node.work import rfc3339
 from statemachine.codec import encode_command
-from statemachine.commands import ExpireSession, Fire, FireItem, FireRun, OpenSession, Withdraw
-from statemachine.records import BUCKETS, SkipReason
+from statemachine.commands import ExpireSession, Fire, FireItem, FireRun, OpenSession, PutJob, Withdraw
+from statemachine.records import BUCKETS, Job, SkipReason
 from tests.node.conftest import LiveNode
 from tests.node.test_service import draft, session_of
 
@@ -264,3 +264,27 @@ async def test_a_running_node_withdraws_what_it_made_ahead(live: LiveNode) -> No
     await live.service.resume_job(job_id)
     again = await live.wait_for_runs(job_id, (RunState.SUCCEEDED,), len(page.items) - len(ahead) + 1)
     assert again[0].due_ms > (paused_ms or 0)
+
+
+async def test_missed_ticks_are_caught_up_one_after_another(live: LiveNode) -> None:
+    """(M19) In order, each with its own due time, in more slices than one; newer ticks come behind them."""
+    await live.wait_for_session()
+    now_ms = live.clock.wall_ms()
+    first_ms = now_ms // 10_000 * 10_000 - 600_000
+    job = Job(
+        job_id="01JDAAAAAAAAAAAAAAAAAAAAAA",
+        name="a",
+        team="default",
+        expressions=("@every 10s",),
+        target=NoopTarget(),
+        misfire_policy="catch_up",
+        created_ms=now_ms,
+        updated_ms=now_ms,
+        first_due_ms=first_ms,
+    )
+    live.log.apply([encode_command(PutJob(now_ms=now_ms, job=job))])
+    runs = await live.wait_for_runs(job.job_id, (RunState.SUCCEEDED,), 50)
+    caught_up = sorted((run for run in runs if run.catch_up), key=lambda run: run.due_ms)
+    assert [run.due_ms for run in caught_up] == [first_ms + 10_000 * number for number in range(len(caught_up))]
+    started = [run.started_ms or 0 for run in caught_up]
+    assert started == sorted(started) and len(caught_up) > 40

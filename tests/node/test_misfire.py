@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import time
 from itertools import pairwise
-from typing import Literal
 
 import msgspec
 import pytest
@@ -14,11 +13,11 @@ from hypothesis import strategies as st
 
 from node.admission import make_plan
 from node.closed_days import ClosedDays, closed_days
-from node.misfire import Account, account_ticks
+from node.misfire import CATCH_UP_SLICE_MAX, Account, account_ticks
 from node.schedule import Schedule, ScheduleSpec, compile_schedule
 from statemachine.commands import FIRE_RUNS_MAX, FireRun, FireSkip
 from statemachine.policy_records import Calendar
-from statemachine.records import Job, NoopTarget, SkipReason
+from statemachine.records import Job, MisfirePolicy, NoopTarget, SkipReason
 
 BEGIN_MS = 1_796_004_000_000
 """A full hour, so that the ticks of every period used here begin at it."""
@@ -27,7 +26,7 @@ HOUR_MS = 3_600_000
 
 def job_of(
     *expressions: str,
-    misfire: Literal["skip", "run_once"] = "skip",
+    misfire: MisfirePolicy = "skip",
     grace_s: float = 60.0,
     jitter_s: float = 0.0,
     tz: str = "UTC",
@@ -128,6 +127,38 @@ def test_the_year_of_a_job_of_every_second_is_one_record() -> None:
     (skip,) = given_.skips
     assert skip.count == 365 * 24 * 3600
     assert given_.runs == (FireRun(due_ms=now_ms, release_ms=now_ms),)
+
+
+def test_missed_ticks_are_caught_up_in_order_slice_by_slice() -> None:
+    """(M19) Each with its own due time; what is not late yet is made behind them."""
+    job = job_of("@every 1m", misfire="catch_up")
+    now_ms = BEGIN_MS + HOUR_MS
+    first = account(job, expected_ms=BEGIN_MS, now_ms=now_ms, until_ms=now_ms)
+    assert [run.due_ms for run in first.runs] == [BEGIN_MS + 60_000 * number for number in range(CATCH_UP_SLICE_MAX)]
+    assert all(run.catch_up for run in first.runs) and first.skips == ()
+    assert first.next_ms is not None
+    second = account(job, expected_ms=first.next_ms, now_ms=now_ms, until_ms=now_ms)
+    assert [run.catch_up for run in second.runs] == [True] * (59 - CATCH_UP_SLICE_MAX) + [False, False]
+    assert second.next_ms == now_ms + 60_000
+
+
+def test_what_is_too_old_to_catch_up_is_one_record() -> None:
+    job = job_of("@every 1m", misfire="catch_up", window_s=600)
+    now_ms = BEGIN_MS + HOUR_MS
+    given_ = account(job, expected_ms=BEGIN_MS, now_ms=now_ms, until_ms=now_ms)
+    (skip,) = given_.skips
+    assert (skip.count, skip.reason) == (50, "misfire: older than misfire_window_s")
+    assert [run.catch_up for run in given_.runs] == [True] * 9 + [False, False]
+    later_ms = BEGIN_MS + 100 * HOUR_MS
+    old = account(job, expected_ms=BEGIN_MS, now_ms=later_ms, until_ms=later_ms)
+    assert old.runs[0].due_ms == later_ms - 600_000
+
+
+def test_excluded_days_are_not_caught_up() -> None:
+    job, now_ms = job_of("@every 6h", misfire="catch_up"), BEGIN_MS + 3 * DAY_MS
+    given_ = account(job, expected_ms=BEGIN_MS + 4 * HOUR_MS, now_ms=now_ms, until_ms=now_ms, closed=closed_on((1, 1)))
+    assert [skip.reason for skip in given_.skips] == [SkipReason.CALENDAR]
+    assert all(run.catch_up for run in given_.runs[:-1])
 
 
 def test_what_is_older_than_the_misfire_window_never_runs() -> None:
@@ -248,7 +279,7 @@ expressions = st.sampled_from(
 @given(
     texts=expressions,
     tz=st.sampled_from(("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe")),
-    misfire=st.sampled_from(("skip", "run_once")),
+    misfire=st.sampled_from(("skip", "run_once", "catch_up")),
     grace_s=st.sampled_from((0.0, 1.0, 60.0, 3600.0)),
     begin_s=st.integers(0, 400 * 24 * 3600),
     jumps_s=st.lists(st.one_of(st.integers(0, 10), st.integers(0, 7200), st.integers(0, 40 * 24 * 3600)), max_size=8),
@@ -258,7 +289,7 @@ expressions = st.sampled_from(
 def test_every_tick_has_one_run_or_is_in_one_skip(
     texts: tuple[str, ...],
     tz: str,
-    misfire: Literal["skip", "run_once"],
+    misfire: MisfirePolicy,
     grace_s: float,
     begin_s: int,
     jumps_s: list[int],
@@ -303,5 +334,6 @@ def check_one(given_: Account, schedule: Schedule, expected_ms: int, now_ms: int
     assert all(before[1] < after[0] for before, after in pairwise(parts))
     assert given_.next_ms == schedule.next(parts[-1][1])
     late = [run for run in given_.runs if run.due_ms < now_ms - grace_s * 1000]
-    assert len(late) <= (misfire == "run_once")
+    assert misfire == "catch_up" or len(late) <= (misfire == "run_once")
+    assert [run for run in given_.runs if run.catch_up] == (late if misfire == "catch_up" else [])
     assert all(skip.until_ms < now_ms - grace_s * 1000 for skip in given_.skips)

@@ -9,7 +9,7 @@ from tests.statemachine.model_stopping import StoppingModel
 
 class OverlapModel(StoppingModel):
     def is_judged(self, job: Job) -> bool:
-        return job.overlap_policy != "allow" or job.max_concurrent is not None
+        return job.overlap_policy != "allow" or job.max_concurrent is not None or job.misfire_policy == "catch_up"
 
     def judge(self, run: Run) -> None:
         job = self.jobs.get(run.job_id)

@@ -30,6 +30,7 @@ def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
         start_deadline_s=numbers.pick((None, None, None, 1.5, 20)),
         run_timeout_s=numbers.pick((None, None, None, 2.5, 40)),
         max_concurrent=numbers.pick((None, None, None, 1, 2)),
+        misfire_policy=numbers.pick(("skip", "skip", "skip", "catch_up")),
         max_runs=numbers.pick((None, None, 1, 3)),
         exclude_calendars=numbers.pick(((), (), ("x",), ("y", "x"))) if numbers.rarely() else (),
         version=expected + 1,

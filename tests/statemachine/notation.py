@@ -6,7 +6,8 @@
     items) finish A@5000 token=1 outcome=succeeded     (A@5000 is the run of job A due at 5000, A@5000-mx the manual
     one)
 
-A STEP of a fire is DUE, DUE/RELEASE, or FROM-UNTIL*COUNT!reason for a range that is skipped.
+A STEP of a fire is DUE, DUE/RELEASE (with a ! behind it: to catch up), or FROM-UNTIL*COUNT!reason for a range that is
+skipped.
 """
 
 from __future__ import annotations
@@ -129,8 +130,8 @@ def _item(text: str, common: dict[str, int]) -> c.FireItem:
     match = re.fullmatch(r"(\w+)@(\d+):(.*)>(\w+)", text)
     assert match, text
     job_id, expected_ms, steps, next_ms = match.groups()
-    runs = [step for step in steps.split(",") if step and "!" not in step]
-    skips = [step for step in steps.split(",") if "!" in step]
+    skips = [step for step in steps.split(",") if "!" in step and not step.endswith("!")]
+    runs = [step for step in steps.split(",") if step and step not in skips]
     return c.FireItem(
         job_id=job_id,
         expected_ms=int(expected_ms),
@@ -142,8 +143,8 @@ def _item(text: str, common: dict[str, int]) -> c.FireItem:
 
 
 def _fire_run(step: str) -> c.FireRun:
-    due_ms, _, release_ms = step.partition("/")
-    return c.FireRun(due_ms=int(due_ms), release_ms=int(release_ms or due_ms))
+    due_ms, _, release_ms = step.removesuffix("!").partition("/")
+    return c.FireRun(due_ms=int(due_ms), release_ms=int(release_ms or due_ms), catch_up=step.endswith("!"))
 
 
 def _fire_skip(step: str) -> c.FireSkip:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from statemachine.commands import FIRE_RUNS_MAX, FireItem, FireRun
-from statemachine.limits import FIRE_SKIPS_MAX, TIME_MS_MAX
+from statemachine.commands import FIRE_RUNS_MAX, Finish, FireItem, FireRun, Release
+from statemachine.keys import run_id_of
+from statemachine.limits import CATCH_UP_PARKED_MAX, FIRE_SKIPS_MAX, TIME_MS_MAX
+from statemachine.records import AttemptOutcome
 from tests.statemachine.driver import NOW_MS, Driver, fire, skipped, tick
 
 DUE_MS = NOW_MS + 1000
@@ -95,3 +97,26 @@ def test_rows_of_an_older_version_beyond_the_new_first_tick_are_stepped_over(own
     assert owned.apply(fire(second)).reply.codes == ("ok",)
     with owned.snapshot() as snapshot:
         assert snapshot.next_run_ms("A") == DUE_MS + 3
+
+
+def test_missed_ticks_are_made_good_slice_by_slice(owned: Driver) -> None:
+    """While so many runs of a job wait for one another, it comes no further; afterwards it does (M19)."""
+    owned.put("A", misfire_policy="catch_up", first_due_ms=0)
+    most = CATCH_UP_PARKED_MAX + 2
+    missed = tuple(FireRun(due_ms=number, release_ms=number, catch_up=True) for number in range(most))
+    assert owned.apply(fire(tick(0, 50, runs=missed[:50]))).reply.codes == ("ok",)
+    assert owned.apply(fire(tick(50, most, runs=missed[50:]))).reply.codes == ("ok",)
+    owned.apply(*(Release(now_ms=NOW_MS, run_id=run_id_of("A", run.due_ms), token=0) for run in missed))
+    assert len(owned.table("parked")) == CATCH_UP_PARKED_MAX + 1
+    more = FireRun(due_ms=most, release_ms=most, catch_up=True)
+    assert owned.apply(fire(tick(most, None, runs=(more,)))).reply.codes == ("backlog",)
+    first = Finish(
+        now_ms=NOW_MS,
+        run_id=run_id_of("A", 0),
+        token=1,
+        outcome=AttemptOutcome.SUCCEEDED,
+        started_ms=NOW_MS,
+        finished_ms=NOW_MS,
+    )
+    owned.apply(first)
+    assert owned.apply(fire(tick(most, None, runs=(more,)))).reply.codes == ("ok",)
