@@ -37,12 +37,12 @@ def no_two_at_once(history: History) -> Iterator[Violation]:
 
 
 def exclusive_jobs(history: History) -> set[str]:
-    """Ids of the jobs that never allowed overlaps."""
+    """Ids of the jobs that never allowed overlaps, nor a certain number of runs at once (check_quotas.py)."""
     return {
         job.job_id
         for state in history.states
         for job in state.jobs.values()
-        if job.overlap_policy != "allow" and job.version == 1
+        if job.overlap_policy != "allow" and job.max_concurrent in (None, 1) and job.version == 1
     }
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from chaos.history import Claimed, Finished, History, QuotaSet, SessionOver, Violation, Withdrawn
+from chaos.history import Claimed, Finished, History, QuotaSet, SessionOver, Truth, Violation, Withdrawn
 from node.interface import RunState
 
 HELD = (RunState.CLAIMED, RunState.RUNNING)
@@ -29,13 +29,39 @@ def quotas_hold(history: History) -> Iterator[Violation]:
                 if most is not None and len(held[team]) > most:
                     what = f"team {team} held {len(held[team])} claims at index {entry.index}, its quota is {most}"
                     yield Violation(promise="I7", what=what)
+            case _:
+                _release(entry, held)
+
+
+def jobs_hold_no_more(history: History) -> Iterator[Violation]:
+    """I7: no more claims of a job's runs are held than its `max_concurrent`, at any index."""
+    most = {
+        job.job_id: job.max_concurrent
+        for state in history.states
+        for job in state.jobs.values()
+        if job.max_concurrent is not None and job.version == 1
+    }
+    held: defaultdict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
+    for entry in history.truth:
+        if isinstance(entry, Claimed) and entry.job_id in most:
+            held[entry.job_id][entry.run_id] = (entry.node, entry.session)
+            count = len(held[entry.job_id])
+            if count > most[entry.job_id]:
+                what = f"job {entry.job_id} held {count} claims at index {entry.index}, of {most[entry.job_id]} at most"
+                yield Violation(promise="I7", what=what)
+        else:
+            _release(entry, held)
+
+
+def _release(entry: Truth, held: Mapping[str, dict[str, tuple[str, int]]]) -> None:
+    """Take away what is held no more; of an ended session that is all of it."""
+    for runs in held.values():
+        match entry:
             case Finished(code="ok", run_id=run_id) | Withdrawn(code="ok", run_id=run_id):
-                for runs in held.values():
-                    runs.pop(run_id, None)
+                runs.pop(run_id, None)
             case SessionOver(node=node, incarnation=incarnation):
-                for runs in held.values():
-                    for run_id in [run_id for run_id, holder in runs.items() if holder == (node, incarnation)]:
-                        del runs[run_id]
+                for run_id in [run_id for run_id, holder in runs.items() if holder == (node, incarnation)]:
+                    del runs[run_id]
 
 
 def charged_is_held(history: History) -> Iterator[Violation]:

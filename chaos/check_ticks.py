@@ -106,8 +106,10 @@ def _ticks_in(state: FinalState, job_id: str, ticks: set[int]) -> Iterator[int]:
 
 
 def _was_taken_back(run: Run) -> bool:
-    """A single tick that was skipped because its job was paused or changed."""
+    """A single tick that was skipped because its job was paused or changed, or cancelled before it began."""
     word = (run.reason or "").partition(": ")[0]
+    if run.state is RunState.CANCELLED:
+        return not run.attempts
     return run.state is RunState.SKIPPED and run.until_ms is None and word in TAKEN_BACK
 
 

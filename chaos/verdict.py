@@ -12,11 +12,12 @@ from chaos.check_cancels import cancelled_is_over, cancels_are_kept
 from chaos.check_changes import CHANGES, old_definitions_start_nothing, paused_starts_nothing
 from chaos.check_claims import effects_have_claims, tokens_rise
 from chaos.check_clocks import nothing_given_up_early, nothing_starts_early
+from chaos.check_deadlines import deadlines_are_enforced, nothing_begins_too_late
 from chaos.check_ends import every_call_ends, every_request_ends, every_session_ends
 from chaos.check_healing import all_caught_up, backlog_drained, leader_soon, leader_stays
 from chaos.check_lateness import RECOVERED_S, lateness_of, rarely_late
 from chaos.check_overlap import exclusive_jobs, held_within_room, no_two_at_once, skips_say_why
-from chaos.check_quotas import charged_is_held, quotas_hold
+from chaos.check_quotas import charged_is_held, jobs_hold_no_more, quotas_hold
 from chaos.check_reads import (
     indexes_rise,
     names_are_registers,
@@ -115,6 +116,8 @@ CHECKS: tuple[Check, ...] = (
     Check(promise="I3", checker=tokens_rise, looked_at=_truths(Claimed, Finished), noun="claims and results"),
     Check(promise="I3", checker=late_comers_are_excused, looked_at=_effects, noun="calls of targets"),
     Check(promise="I4", checker=nothing_rests, looked_at=_runs(), noun="runs and skips of all nodes"),
+    Check(promise="I4", checker=deadlines_are_enforced, looked_at=_runs(), noun="runs and skips of all nodes"),
+    Check(promise="I4", checker=nothing_begins_too_late, looked_at=_truths(Claimed), noun="claims"),
     Check(promise="I4", checker=used_up_before_dead, looked_at=_runs(RunState.DEAD), noun="dead runs"),
     Check(promise="I4", checker=successes_were_seen, looked_at=_runs(RunState.SUCCEEDED), noun="runs that succeeded"),
     Check(promise="I4", checker=attempts_are_numbered, looked_at=_runs(), noun="runs and skips of all nodes"),
@@ -126,6 +129,7 @@ CHECKS: tuple[Check, ...] = (
     Check(promise="I7", checker=skips_say_why, looked_at=_runs(RunState.SKIPPED), noun="skips"),
     Check(promise="I7", checker=held_within_room, looked_at=_truths(Claimed), noun="claims"),
     Check(promise="I7", checker=quotas_hold, looked_at=_truths(QuotaSet), noun="quotas"),
+    Check(promise="I7", checker=jobs_hold_no_more, looked_at=_truths(Claimed), noun="claims"),
     Check(promise="I7", checker=charged_is_held, looked_at=lambda history: len(history.states), noun="final states"),
     Check(promise="I8", checker=cancels_are_kept, looked_at=_operations("cancel"), noun="cancels"),
     Check(promise="I8", checker=cancelled_is_over, looked_at=_operations("cancel"), noun="cancels"),

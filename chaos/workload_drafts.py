@@ -83,6 +83,9 @@ class Drafts:
             jitter_s=self._dice.choice([0.0, 0.0, 0.7]),
             misfire_policy=self._dice.choice(["skip", "run_once"]),
             misfire_grace_s=self._dice.choice([2.0, 60.0]),
+            max_concurrent=self._dice.choice([None, None, None, 2]),
+            start_deadline_s=self._dice.choice([None, None, None, 6.0]),
+            run_timeout_s=self._dice.choice([None, None, None, 9.0]),
             **self._times(now_s),
         )
 

@@ -125,7 +125,8 @@ def test_what_was_taken_back_may_stand_in_the_range_that_was_passed_over() -> No
     """And counts once; a tick that ran does not."""
     made = Defined(index=1, job_id=JOB, version=1, first_ms=EPOCH_MS + 2000, misfire_grace_s=60.0)
     resumed = job(version=3, first_due_ms=EPOCH_MS + 92_000)
-    taken_back = [run(due_s, RunState.SKIPPED, reason="paused") for due_s in (6, 8, 12)]
+    taken_back = [run(due_s, RunState.SKIPPED, reason="paused") for due_s in (6, 8)]
+    taken_back.append(run(12, RunState.CANCELLED, reason="cancelled: chaos"))
 
     def faults(*runs: Run) -> list[str]:
         left = state([run(2), run(4), *runs, skip(count=41)], jobs={JOB: resumed})

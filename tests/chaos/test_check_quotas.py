@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chaos.check_quotas import charged_is_held, quotas_hold
+from chaos.check_quotas import charged_is_held, jobs_hold_no_more, quotas_hold
 from chaos.history import Claimed, History, QuotaSet, SessionOver, Withdrawn
 from chaos.verdict import Checker
 from node.interface import RunState
@@ -20,6 +20,10 @@ def quota(most: int | None) -> QuotaSet:
 
 def replayed(*truth: Any) -> History:
     return replace(GOOD, truth=list(truth), states=[state([], jobs={"job1": job(team="t")})])
+
+
+def limited(*truth: Any) -> History:
+    return replace(GOOD, truth=list(truth), states=[state([], jobs={"job1": job(max_concurrent=2)})])
 
 
 def claims(*due_s: int) -> list[Claimed]:
@@ -39,6 +43,7 @@ BAD: list[tuple[str, Checker, History, str]] = [
     ("one beyond a quota that was lowered", quotas_hold, replayed(*claims(2, 4), quota(1), *claims(6)), "is 1"),
     ("a fenced report", quotas_hold, replayed(quota(1), *claims(2), finished(2, code="fenced"), *claims(4)), "held 2"),
     ("another's end", quotas_hold, replayed(quota(1), *claims(2), replace(ENDED, node="n9"), *claims(4)), "held 2"),
+    ("a claim beyond its job's limit", jobs_hold_no_more, limited(*claims(2, 4, 6)), "held 3"),
     ("a claim that was never released", charged_is_held, charged(3, *HELD), "charged with 3"),
     ("a claim that was released twice", charged_is_held, charged(1, *HELD), "nodes hold 2"),
 ]
@@ -49,6 +54,7 @@ GOOD_ONES: dict[str, tuple[Checker, History]] = {
     "a run that ended": (quotas_hold, replayed(quota(1), *claims(2), finished(2), *claims(4))),
     "a claim that was given back": (quotas_hold, replayed(quota(1), *claims(2), GIVEN_BACK, *claims(4))),
     "a session that ended": (quotas_hold, replayed(quota(1), *claims(2), ENDED, *claims(4))),
+    "a job's limit that is just kept": (jobs_hold_no_more, limited(*claims(2, 4), finished(2), *claims(6))),
     "what nodes hold": (charged_is_held, charged(2, *HELD)),
 }
 

@@ -9,6 +9,7 @@ from chaos.verdict import CHECKS, PROMISES, has_passed, judge, one_line, violati
 from tests.chaos import (
     test_check_cancels,
     test_check_changes,
+    test_check_deadlines,
     test_check_quotas,
     test_check_reads,
     test_check_recovery,
@@ -30,7 +31,7 @@ def word(history: History, promise: str) -> str:
 def test_every_checker_has_a_bad_history() -> None:
     modules = (
         *(test_check_cancels, test_check_changes, test_check_quotas, test_check_reads, test_check_recovery),
-        *(test_check_requests, test_check_work, test_checkers),
+        *(test_check_deadlines, test_check_requests, test_check_work, test_checkers),
     )
     assert {checker for module in modules for _, checker, _, _ in module.BAD} == {check.checker for check in CHECKS}
 
