@@ -3,7 +3,7 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 SHORT_NEMESES := kill,pause,partition,one-way,isolate-leader,reset,restart,disk-full,clock
 
-.PHONY: demo test check test-long chaos chaos-short chaos-tools container-tools clean
+.PHONY: demo test check test-long chaos chaos-short chaos-tools container-tools s3-tools clean
 
 demo: $(STAMP)  ## three nodes on loopback with sample jobs, runs shown live; Ctrl-C cleans up
 	@$(VENV)/bin/horae demo
@@ -43,6 +43,9 @@ container-tools:  ## what the tests of containers need; without root they are sk
 		apt-get update -qq && apt-get install -qq -y --no-install-recommends docker.io busybox-static >/dev/null \
 			|| echo "could not install docker.io and busybox-static" >&2; \
 	fi
+s3-tools: $(STAMP)  ## a real S3 server for the tests of the log store; without go they are skipped
+	@test -x $(VENV)/bin/versitygw || ! command -v go >/dev/null || GOBIN=$(abspath $(VENV)/bin) GOFLAGS=-mod=mod \
+		go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -11,13 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from node.runlogs import RunLogs
+from node.kept_log import KeptLog
+from node.live_files import LiveFiles
+from node.log_folder import LogFolder
 from raftlog.disk import LmdbDisk
 from raftlog.process import database_path
 
 MAP_BYTES = 256 * 1024 * 1024
 PAGE_BYTES = 4096
 DATA_NAME = "data.mdb"
+LOG_BYTES_MAX = 8 * 1024 * 1024
+"""Of the logs of attempts: some simulated runs reach it."""
 
 FULL, ERRORS, FULL_MAP = "full", "errors", "full map"
 TROUBLES = (FULL, ERRORS, FULL_MAP)
@@ -68,8 +72,11 @@ class SimulatedMachine:
         """Whether an error of a process that uses the disk now is none of its own."""
         return self.damaged or self.is_narrow or self.trouble is not None
 
-    def refuse_log(self) -> None:
-        self._note("disk error", "log")
+    def maybe_refuse_log(self) -> None:
+        """Raises OSError while the disk is in trouble."""
+        if self.trouble is not None:
+            self._note("disk error", "log")
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     def refuse_commit(self, disk: LmdbDisk) -> None:
         """A full disk has nothing written; after an error of the device nobody knows, and LMDB neither."""
@@ -133,15 +140,31 @@ class SimulatedDisk:
         self._disk.close()
 
 
-class SimulatedRunLogs(RunLogs):
-    """The kept outputs, on the same disk."""
+class SimulatedLogFolder(LogFolder):
+    """The logs of attempts, on the same disk."""
 
-    def __init__(self, machine: SimulatedMachine, *, node: str) -> None:
-        super().__init__(machine.directory / "logs", node=node)
+    def __init__(self, machine: SimulatedMachine) -> None:
+        super().__init__(
+            machine.directory / "logs",
+            bytes_max=LOG_BYTES_MAX,
+            make_files=lambda stem: SimulatedLiveFiles(stem, machine),
+        )
         self._machine = machine
 
-    def write(self, run_id: str, attempt: int, output: bytes, *, truncated: bool) -> int:
-        if self._machine.trouble is not None:
-            self._machine.refuse_log()
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return super().write(run_id, attempt, output, truncated=truncated)
+    def keep(self, run_id: str, attempt: int, log: KeptLog) -> None:
+        self._machine.maybe_refuse_log()
+        super().keep(run_id, attempt, log)
+
+
+class SimulatedLiveFiles(LiveFiles):
+    def __init__(self, stem: Path, machine: SimulatedMachine) -> None:
+        super().__init__(stem)
+        self._machine = machine
+
+    def append_head(self, data: bytes) -> None:
+        self._machine.maybe_refuse_log()
+        super().append_head(data)
+
+    def save_tail(self, offset: int, data: bytes) -> None:
+        self._machine.maybe_refuse_log()
+        super().save_tail(offset, data)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from chaos.simulated_disk import SimulatedMachine, SimulatedRunLogs
+from chaos.simulated_disk import SimulatedLogFolder, SimulatedMachine
 from chaos.simulated_executor import ScriptedHttp, ScriptedNoop, Witness
 from chaos.simulated_log import Doom, LogProcess
 from chaos.simulated_network import WORLD, Network
@@ -22,6 +22,7 @@ from chaos.virtual_loop import Process, VirtualLoop
 from chaos.workload import Call, NodeGone
 from node.composition import Node, Surroundings, compose
 from node.config import NodeConfig
+from node.runlogs import RunLogs
 from node.service import Identity
 from raftlog.client import LogClient
 from raftlog.config import RaftConfig
@@ -218,7 +219,7 @@ class SimulatedNode:
             log=log,
             reader=reader,
             executors={"http": http, "noop": ScriptedNoop(self.name, self._world.witness)},
-            logs=SimulatedRunLogs(self.machine, node=self.name),
+            logs=RunLogs(SimulatedLogFolder(self.machine), node=self.name),
             clock=self.clock,
             random=self._dice("node"),
         )

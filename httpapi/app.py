@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from httpapi.event_stream import EventStreams
 from httpapi.guard import Guard
 from httpapi.middleware import REQUESTS_MAX, WRITES_MAX, bounded, guarded, harden, logged, problems
 from httpapi.routes_backfills import BackfillRoutes
@@ -40,8 +41,10 @@ def build_app(
     app.add_routes(CalendarRoutes(scheduler).table())
     app.add_routes(RunRoutes(scheduler).table())
     app.add_routes(CompletionRoutes(scheduler).table())
-    app.add_routes(LogRoutes(scheduler, node=node).table())
     app.add_routes(TeamRoutes(scheduler).table())
+    streams = EventStreams()
+    app.on_shutdown.append(streams.close)
+    app.add_routes(LogRoutes(scheduler, node=node, streams=streams).table())
     app.add_routes(ClusterRoutes(scheduler, node=node).table())
     app.on_response_prepare.append(harden)
     return app

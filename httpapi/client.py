@@ -12,6 +12,7 @@ caller gives none, so a lost answer never makes two.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -22,16 +23,31 @@ import msgspec
 from httpapi.client_backfills import BackfillCalls
 from httpapi.client_calendars import CalendarCalls
 from httpapi.client_errors import BadAddress, ClientError, NoQuorum, Refused, Unreachable
+from httpapi.log_events import Event, piece_of, read_events
 from httpapi.transport import Transport, parse_addresses
-from node.interface import LIST_LIMIT_MAX, Consistency, ResumeFrom
+from node.interface import LIST_LIMIT_MAX, Consistency, LogPiece, ResumeFrom
 
-__all__ = ["BadAddress", "Client", "ClientError", "NoQuorum", "Refused", "Unreachable"]
+__all__ = ["BadAddress", "Client", "ClientError", "LogEvent", "NoQuorum", "Refused", "Unreachable"]
 
 TIMEOUT_S = 30.0
 """Longer than the longest that a node takes, so that its answer, which knows more, comes first: a delete waits for the
 log (10 s), for a barrier (5 s), and for those that hold claims of the job (12 s)."""
 
+RESUMES_MAX = 5
+RESUME_AFTER_S = 0.5
+"""How often a broken stream is taken up again without anything having come, and how long after."""
+
 Json = dict[str, Any]
+
+
+class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told of a log that is followed. `piece`: the output of a `log` event."""
+
+    name: str
+    data: Json
+    piece: LogPiece | None = None
+    cut_bytes: int = 0
+    """How much before the piece is not kept."""
 
 
 class Client(CalendarCalls, BackfillCalls):
@@ -195,6 +211,35 @@ class Client(CalendarCalls, BackfillCalls):
         body = {} if reason is None else {"reason": reason}
         return await self._json("POST", f"/v1/runs/{quote(run_id, safe='')}:cancel", body=body)
 
+    async def follow_log(self, run_id: str, *, attempt: int | None = None) -> AsyncIterator[LogEvent]:
+        """What a run puts out, from the beginning and then as it comes, until the attempt is over, or without a number
+        the run: events `attempt` (one begins), `log` (with a piece of output), `notice` (what keeps the log away) and
+        `end`. A broken connection is resumed where it was, at the next address."""
+        path, query = f"/v1/runs/{quote(run_id, safe='')}/log", _query(attempt=attempt, follow=1)
+        last_id: str | None = None
+        left = RESUMES_MAX
+        while True:
+            headers = {} if last_id is None else {"Last-Event-ID": last_id}
+            try:
+                async for event in read_events(self._transport.stream(path, query=query, headers=headers)):
+                    if event is None:
+                        continue
+                    last_id, left = event.id or last_id, RESUMES_MAX
+                    yield _log_event(event)
+                    if event.name == "end":
+                        return
+                failure: NoQuorum | Unreachable = Unreachable(
+                    [f"{self.address}: the stream ended too early"], definite=True
+                )
+            except ValueError:
+                raise Unreachable([f"{self.address}: what answers there is not Horae"], definite=True) from None
+            except (NoQuorum, Unreachable) as broken:
+                failure = broken
+            left -= 1
+            if left == 0:
+                raise failure
+            await asyncio.sleep(RESUME_AFTER_S)
+
     async def run_log(self, run_id: str, *, attempt: int | None = None) -> bytes:
         """The kept output of one attempt (the last without a number), from whichever node has it."""
         answer = await self._transport.send(
@@ -304,6 +349,15 @@ def _job_path(job_id: str) -> str:
 
 def _if_match(version: int | None) -> dict[str, str]:
     return {} if version is None else {"If-Match": f'"{version}"'}
+
+
+def _log_event(event: Event) -> LogEvent:
+    """Raises ValueError for what is no event of a log."""
+    if not isinstance(event.data, dict):
+        raise ValueError("an event without values")
+    piece = piece_of(event) if event.name == "log" else None
+    cut_bytes = event.data.get("cut_bytes", 0)
+    return LogEvent(name=event.name, data=event.data, piece=piece, cut_bytes=cut_bytes)
 
 
 def _new_key() -> str:

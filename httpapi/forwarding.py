@@ -6,15 +6,21 @@ loop can form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 import aiohttp
+import msgspec
 from aiohttp import web
 
 from httpapi.problem import PeerUnreachable
+from node.interface import NotFound
 
 FORWARDED_HEADER = "Horae-Forwarded-By"
 PEER_TIMEOUT_S = 10.0
+PEER_SILENCE_S = 45.0
+"""A stream in which nothing came for so long, not even a heartbeat, is broken: three of those have been missed."""
+PROBLEM_BYTES_MAX = 16 * 1024
+"""Of a problem document that is read."""
 PEER_BYTES_MAX = 16 * 1024 * 1024
 """The most that is taken from another node; far above what the log of an attempt may keep."""
 
@@ -42,6 +48,36 @@ async def ask_peer(
             return await _passed_on(answer, kept_headers)
     except (TimeoutError, aiohttp.ClientError, ValueError) as fault:
         raise PeerUnreachable(unreachable) from fault
+
+
+async def stream_of_peer(
+    url: str, *, asking: str, unreachable: str, params: Mapping[str, str], headers: Mapping[str, str]
+) -> AsyncIterator[bytes]:
+    """What another node sends for as long as it does. Raises PeerUnreachable with the text `unreachable` when it does
+    not answer, or stops before the end, and NotFound with that node's words."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=PEER_TIMEOUT_S, sock_read=PEER_SILENCE_S)
+    sent = {FORWARDED_HEADER: asking} | dict(headers)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session,
+            session.get(url, params=params, headers=sent, allow_redirects=False) as answer,
+        ):
+            if answer.status == 404:
+                raise NotFound(await _detail(answer))
+            if answer.status != 200:
+                raise PeerUnreachable(unreachable)
+            async for chunk in answer.content.iter_any():
+                yield chunk
+    except (TimeoutError, aiohttp.ClientError) as fault:
+        raise PeerUnreachable(unreachable) from fault
+
+
+async def _detail(answer: aiohttp.ClientResponse) -> str | None:
+    """What a problem document says."""
+    try:
+        return str(msgspec.json.decode(await answer.content.read(PROBLEM_BYTES_MAX))["detail"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return None
 
 
 async def _passed_on(answer: aiohttp.ClientResponse, kept_headers: tuple[str, ...]) -> web.Response:

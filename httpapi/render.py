@@ -142,10 +142,11 @@ def _schedule(record: Job) -> str | list[str] | None:
 
 
 def run(record: Run) -> Json:
-    """A run. What follows `log_url` is there only when it says something: `retry_at` of a run that waits for its next
-    attempt, `parked` of one that others of its job hold back, `catch_up` of one that makes a missed tick good,
-    `overlap_policy` of one that has its own, `stop` of one that is being ended and why, `lease_until` and `progress` of
-    one that its target completes, `until_at` and `count` of a range of skipped ticks."""
+    """A run. What follows `log_url` is there only when it says something: `log_bytes`, what is kept of its last
+    attempt's output, `retry_at` of a run that waits for its next attempt, `parked` of one that others of its job hold
+    back, `catch_up` of one that makes a missed tick good, `overlap_policy` of one that has its own, `stop` of one that
+    is being ended and why, `lease_until` and `progress` of one that its target completes, `until_at` and `count` of a
+    range of skipped ticks."""
     body: Json = {
         "run_id": record.run_id,
         "job_id": record.job_id,
@@ -164,6 +165,8 @@ def run(record: Run) -> Json:
         "attempts": [_attempt(one) for one in record.attempts],
         "log_url": f"/v1/runs/{record.run_id}/log",
     }
+    if record.log_bytes is not None:
+        body["log_bytes"] = record.log_bytes
     if record.retry_at_ms is not None:
         body["retry_at"] = instant(record.retry_at_ms)
     if record.parked:

@@ -6,7 +6,7 @@ thing is gone. So an address that fell silent in the middle of a write is no rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +18,8 @@ from httpapi.client_errors import BadAddress, ClientError, NoQuorum, Refused, Un
 from httpapi.problem import CONTENT_TYPE, SAFE_METHODS
 
 CONNECT_TIMEOUT_S = 3.0
+STREAM_SILENCE_S = 45.0
+"""A stream in which nothing came for so long, not even a heartbeat, is broken."""
 DETAIL_LENGTH_MAX = 200
 """Characters of an answer that is no problem document (a proxy's page) that an error repeats."""
 
@@ -100,6 +102,49 @@ class Transport:
             self._prefer(address)
             return answer
         raise _summary(failures)
+
+    async def stream(
+        self, path: str, *, query: Sequence[tuple[str, str]] = (), headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[bytes]:
+        """What the first node that answers sends for as long as it does. Raises Refused, NoQuorum or Unreachable, also
+        when the stream breaks."""
+        failures: list[ClientError] = []
+        for address in tuple(self._addresses):
+            began = False
+            try:
+                async for chunk in self._stream_of(address, path, query, headers or {}):
+                    began = True
+                    self._prefer(address)
+                    yield chunk
+                return
+            except (NoQuorum, Unreachable) as failure:
+                if began:
+                    raise
+                failures.append(failure)
+        raise _summary(failures)
+
+    async def _stream_of(
+        self, address: str, path: str, query: Sequence[tuple[str, str]], headers: Mapping[str, str]
+    ) -> AsyncIterator[bytes]:
+        assert self._session is not None, "use `async with Client(...)`"
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=STREAM_SILENCE_S)
+        try:
+            async with self._session.get(
+                address + path,
+                params=query,
+                headers=headers,
+                allow_redirects=False,
+                timeout=timeout,
+                trace_request_ctx=[],
+            ) as response:
+                if response.status >= 300:
+                    raise _refusal(response, await response.read(), "GET")
+                async for chunk in response.content.iter_any():
+                    yield chunk
+        except aiohttp.ClientConnectorError as fault:
+            raise Unreachable([f"{address}: {_reason(fault)}"], definite=True) from None
+        except (TimeoutError, aiohttp.ClientError, OSError) as fault:
+            raise Unreachable([f"{address}: {fault or type(fault).__name__}"], definite=True) from None
 
     def _prefer(self, address: str) -> None:
         self._addresses.remove(address)

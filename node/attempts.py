@@ -18,9 +18,9 @@ from typing import Protocol
 
 from executor import describe_missing
 from executor.interface import Executor, InstantExecutor, Outcome, OutcomeKind
-from node.attempt_output import AttemptOutput
 from node.backlog import Backlog
 from node.clock import Clock
+from node.live_log import LiveLog
 from node.timers import ClaimKey
 from node.work import Work
 from statemachine.commands import Start
@@ -42,8 +42,12 @@ class AttemptSink(Protocol):
         """An attempt has been running for a while."""
         ...
 
-    def put_out(self, work: Work, output: AttemptOutput) -> int | None:
-        """All that an attempt put out, however it ended. Answers how many bytes of it are kept."""
+    def open_log(self, work: Work) -> LiveLog:
+        """Where an attempt puts out what it does."""
+        ...
+
+    def close_log(self, log: LiveLog) -> int | None:
+        """An attempt has ended, however it did. Answers how many bytes of its log are kept."""
         ...
 
     def ended(
@@ -164,25 +168,25 @@ class Attempts:
     def _start(self, work: Work) -> None:
         started_ms = self._clock.wall_ms()
         self._sink.started(work, started_ms)
-        output = AttemptOutput()
-        task = asyncio.get_running_loop().create_task(self._outcome(work, started_ms, output))
+        log = self._sink.open_log(work)
+        task = asyncio.get_running_loop().create_task(self._outcome(work, started_ms, log))
         # Not inside the task: one that is cancelled before its first step never runs a line of its own.
-        task.add_done_callback(lambda _: self._on_done(work, task, output, started_ms))
+        task.add_done_callback(lambda _: self._on_done(work, task, log, started_ms))
         self._running[work.key] = Running(work=work, task=task, started_ms=started_ms)
         self._unreported.append((self._clock.monotonic() + self._start_report_after_s, work.key))
 
-    def _on_done(self, work: Work, task: asyncio.Task[Outcome], output: AttemptOutput, started_ms: int) -> None:
+    def _on_done(self, work: Work, task: asyncio.Task[Outcome], log: LiveLog, started_ms: int) -> None:
         self._running.pop(work.key, None)
         was_stopped = work.key in self._stopping
         self._stopping.discard(work.key)
-        log_bytes = self._sink.put_out(work, output)
+        log_bytes = self._sink.close_log(log)
         if not task.cancelled():
             self._sink.ended(work, task.result(), started_ms, self._clock.wall_ms(), log_bytes)
         elif was_stopped:
             outcome = Outcome(kind=OutcomeKind.CANCELLED, detail="stopped on request")
             self._sink.ended(work, outcome, started_ms, self._clock.wall_ms(), log_bytes)
 
-    async def _outcome(self, work: Work, started_ms: int, output: AttemptOutput) -> Outcome:
+    async def _outcome(self, work: Work, started_ms: int, output: LiveLog) -> Outcome:
         executor = self._executors.get(work.definition.kind)
         if executor is None:
             return Outcome(kind=OutcomeKind.FAILED, detail=describe_missing(work.definition.kind))

@@ -9,10 +9,10 @@ import click
 
 from node.cli_call import call, find_job, looks_like_an_id, server_option
 from node.cli_completion import complete, heartbeat
-from node.cli_output import Json, fields, output_option, show, table
+from node.cli_output import Json, cell, fields, output_option, show, table
 
 if TYPE_CHECKING:
-    from httpapi.client import Client
+    from httpapi.client import Client, LogEvent
 
 LIST_DEFAULT = 20
 
@@ -108,17 +108,46 @@ def cancel(server: str, output: str | None, run_id: str, reason: str | None) -> 
 
 @run.command()
 @click.argument("run_id")
-@click.option("--attempt", type=click.IntRange(1), help="Which attempt. [default: the last]")
+@click.option("--attempt", type=click.IntRange(1), help="Which attempt. [default: the one running, or the last]")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, through retries, until the run is over.")
 @server_option
-def logs(server: str, run_id: str, attempt: int | None) -> None:
-    """Print what an attempt put out, from whichever node has it.
+def logs(server: str, run_id: str, attempt: int | None, follow: bool) -> None:
+    """Print what an attempt put out, from whichever node has it. With --follow, a run that has not begun is waited for;
+    what is not output (the next attempt, the end) is told on stderr.
 
     \b
-    Example:
+    Examples:
       horae run logs 0193f2a0c0de-01JDZ5T6W8Q9R0S1T2V3W4X5Y6 --attempt 1
+      horae run logs -f 0193f2a0c0de-01JDZ5T6W8Q9R0S1T2V3W4X5Y6
     """
-    output = call(server, lambda client: client.run_log(run_id, attempt=attempt))
-    click.echo(output, nl=False)
+    if not follow:
+        click.echo(call(server, lambda client: client.run_log(run_id, attempt=attempt)), nl=False)
+        return
+
+    async def work(client: Client) -> None:
+        async for event in client.follow_log(run_id, attempt=attempt):
+            _print_event(event)
+
+    call(server, work)
+
+
+def _print_event(event: LogEvent) -> None:
+    if event.piece is not None:
+        if event.cut_bytes:
+            click.echo(f"[{event.cut_bytes} bytes are not kept]", err=True)
+        click.echo(event.piece.data, nl=False)
+        return
+    click.echo(_told(event.name, event.data), err=True)
+
+
+def _told(name: str, data: Json) -> str:
+    """What a person is told of a log besides the output."""
+    if name == "attempt":
+        return f"--- attempt {data.get('attempt')} on {cell(data.get('node'))}"
+    if name == "end":
+        reason = data.get("reason")
+        return f"--- {cell(data.get('state'))}" + ("" if reason is None else f": {cell(reason)}")
+    return f"--- {cell(data.get('detail'))}"
 
 
 def _cancelled(one: Json) -> str:

@@ -12,6 +12,7 @@ from node.config import (
     AHEAD_DEFAULT,
     LOG_FORMATS,
     LOG_LEVELS,
+    LOG_MIB_DEFAULT,
     RAFT_LOG_MIB_DEFAULT,
     RAFT_LOG_MIB_MAX,
     SLOTS_DEFAULT,
@@ -131,6 +132,29 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
     default=RAFT_LOG_MIB_DEFAULT,
     show_default=True,
     help="How much of the replicated log is kept; a node that was away for longer gets a copy of the state.",
+)
+@click.option(
+    "--log-mib",
+    envvar="HORAE_LOG_MIB",
+    show_envvar=True,
+    type=click.IntRange(1),
+    default=LOG_MIB_DEFAULT,
+    show_default=True,
+    help="What the logs of runs may take of this node's disk; beyond it the oldest go.",
+)
+@click.option(
+    "--log-store",
+    envvar="HORAE_LOG_STORE",
+    show_envvar=True,
+    metavar="s3://BUCKET/PREFIX",
+    help="Where the logs of ended attempts go, too; with credentials as for any AWS client. [default: nowhere]",
+)
+@click.option(
+    "--log-store-endpoint",
+    envvar="HORAE_LOG_STORE_ENDPOINT",
+    show_envvar=True,
+    metavar="URL",
+    help="The server of --log-store, when it is not AWS.",
 )
 @click.option(
     "--log-level",

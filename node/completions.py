@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 
 from node.afterwards import seen_afterwards
@@ -16,8 +15,6 @@ from statemachine.commands import AnyReply, Complete, LeaseReply
 from statemachine.commands import Heartbeat as Beat
 from statemachine.limits import INT_MAX
 from statemachine.records import AttemptOutcome
-
-logger = logging.getLogger(__name__)
 
 
 class Completions:
@@ -75,14 +72,12 @@ class Completions:
 
 
 def keep_completion(logs: RunLogs, run: Run, token: int, output: bytes, node: str) -> None:
-    """Keep what the target of an attempt put out. Not if another node does: this is a repeat then. A full disk must not
-    cost the run its result."""
+    """Keep what the target of an attempt put out. Not if another node does: this is a repeat then."""
     for attempt in run.attempts:
         if (attempt.token, attempt.log_node) == (token, node):
-            try:
-                logs.write(run.run_id, attempt.attempt, output, truncated=False)
-            except OSError as error:
-                logger.error("the log of run %s cannot be kept: %s", run.run_id, error)
+            log = logs.open(run.run_id, attempt.attempt)
+            log.write(output)
+            logs.close(log)
 
 
 def _token(token: int) -> int:

@@ -67,6 +67,7 @@ def compose(
         executors_up=lambda: runtime.reaper.up_by_kind(),
         skew_s=lambda live: skews.skews_s(live).get(config.node),
         loop_lag_s=lambda: runtime.loop_lag.worst_s,
+        log_figures=lambda: around.logs.figures,
     )
     runtime = Runtime(
         config=config,

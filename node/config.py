@@ -23,6 +23,8 @@ AHEAD_DEFAULT = 50_000
 RAFT_LOG_MIB_DEFAULT = RaftConfig().log_keep_bytes // MIB
 RAFT_LOG_MIB_MAX = 4_096
 """Eight times as much may stand while a copy of the state is under way: half of the map that log and state share."""
+LOG_MIB_DEFAULT = 2_048
+"""Some two million logs of a few lines, or two thousand of the longest that is kept, unpacked."""
 DRAIN_REST_S = 3.0
 """Of `drain_s`: a second each to tell the cluster, to hand the buckets over, and to end the session."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -30,6 +32,8 @@ LOG_FORMATS = ("text", "json")
 COVER_MS = 2_500
 """A job that fires is accounted for this much further than the look-ahead: a job of every second then costs an item
 each few seconds, not one a tick."""
+LOG_STORE = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[0-9A-Za-z!_.*'()/-]*))?\Z")
+LOG_STORE_ENDPOINT = re.compile(r"https?://[^/\s@?#]+/?\Z")
 NODE_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
 CALLBACK_URL = re.compile(r"https?://[^/?#\s]+(/[^?#\s]*[^/?#\s])?")
 """A base that a path can be appended to."""
@@ -220,6 +224,12 @@ class ServeSettings:
     """Where targets reach the API to complete attempts: NodeConfig's."""
     raft_log_mib: int = RAFT_LOG_MIB_DEFAULT
     """How much of the replicated log is kept, in MiB: a node that was away for longer gets a copy of the state."""
+    log_mib: int = LOG_MIB_DEFAULT
+    """What the logs of runs may take of this node's disk, in MiB; beyond it those of the runs due first go."""
+    log_store: str | None = None
+    """Where logs of ended attempts go besides this node's disk: 's3://bucket/prefix'."""
+    log_store_endpoint: str | None = None
+    """The URL of a server that is not AWS."""
     allow_link_local: bool = False
     """Let jobs call link-local addresses, those of the cloud's metadata among them."""
     allow_commands: bool = False
@@ -249,6 +259,7 @@ class ServeSettings:
         self.node_config().validate()
         if self.docker_socket is not None:
             socket_path(self.docker_socket)
+        check_log_store(self.log_store, self.log_store_endpoint)
         listens = (("http", self.http),) if self.worker else (("http", self.http), ("raft", self.raft))
         for name, address in listens:
             host, _ = split_address(name, address)
@@ -285,6 +296,16 @@ def socket_path(address: str) -> str:
     if not path.startswith("/"):
         raise ConfigError(f"docker_socket {address!r}: must be a Unix socket, such as unix:///var/run/docker.sock")
     return path
+
+
+def check_log_store(address: str | None, endpoint: str | None) -> None:
+    """Raises ConfigError. What is refused is not repeated: it may hold a password."""
+    if address is None and endpoint is not None:
+        raise ConfigError("log-store-endpoint: says where the log store is, and there is no --log-store")
+    if address is not None and LOG_STORE.match(address) is None:
+        raise ConfigError("log-store: must be like s3://bucket or s3://bucket/prefix, without credentials")
+    if endpoint is not None and LOG_STORE_ENDPOINT.match(endpoint) is None:
+        raise ConfigError("log-store-endpoint: must be like https://host or http://host:port, without credentials")
 
 
 def split_address(name: str, address: str) -> tuple[str, int]:

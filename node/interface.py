@@ -3,7 +3,7 @@ and the one tree of errors. The only module of node/ that httpapi/ and chaos/ ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -34,6 +34,8 @@ from node.errors import PreconditionFailed as PreconditionFailed
 from node.errors import TooLarge as TooLarge
 from node.errors import Unavailable as Unavailable
 from node.job_draft import JobDraft as JobDraft
+from node.log_values import LogPiece as LogPiece
+from node.log_values import RunLog as RunLog
 from node.read_values import LIST_LIMIT_DEFAULT as LIST_LIMIT_DEFAULT
 from node.read_values import Consistency as Consistency
 from node.read_values import Read as Read
@@ -213,15 +215,6 @@ class Preview:
     """Ticks among them that the job's calendars exclude, as many as ticks were asked for at most."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunLog:
-    """The kept output of one attempt, and whether it was cut at the limit."""
-
-    attempt: int
-    output: bytes
-    truncated: bool
-
-
 class Scheduler(BackfillScheduler, CalendarScheduler, Protocol):
     """What a node offers. Every method may raise a HoraeError; consistency 'linearizable' waits for a read barrier."""
 
@@ -301,10 +294,10 @@ class Scheduler(BackfillScheduler, CalendarScheduler, Protocol):
         repeat answers the same; Conflict if it has ended otherwise."""
         ...
 
-    async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
-        """What THIS node kept of an attempt's output; empty when there was none. Without `attempt` the last that has
-        ended, or else the one under way. LogElsewhere names the node that ran it; NotFound: there is no such run or
-        attempt, or its log is too old to be kept."""
+    async def run_log(self, run_id: str, *, attempt: int | None = None, archived: bool = False) -> RunLog:
+        """What THIS node kept of an attempt's output; empty when there was none. Without `attempt` the one that
+        is running, or else the last. LogElsewhere names the node that ran it; NotFound: there is no such run or
+        attempt, or its log is too old to be kept. `archived`: what the log store has instead."""
         ...
 
     async def team(self, team: str, *, consistency: Consistency = "linearizable") -> tuple[TeamView, Read]:
@@ -334,6 +327,14 @@ class Scheduler(BackfillScheduler, CalendarScheduler, Protocol):
 
     async def heartbeat_run(self, run_id: str, *, token: int, progress: str | None = None) -> Heartbeat:
         """A target that completes an attempt itself is still at it. Fenced: it may stop, the attempt is over."""
+        ...
+
+    def follow_log(
+        self, run_id: str, *, attempt: int, offset: int = 0, archived: bool = False
+    ) -> AsyncIterator[LogPiece]:
+        """What THIS node has of an attempt's output from `offset` on, and what comes, until the attempt has ended here;
+        nothing when it does not run here. May raise LogElsewhere and NotFound before the first piece. `archived`: what
+        the log store has instead."""
         ...
 
     async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView: ...

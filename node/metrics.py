@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from node.runlogs import LogFigures
 from raftlog.interface import LogStatus, Role
 from statemachine.records import Counters
 
@@ -50,6 +51,7 @@ class Metrics:
         executors_up: Callable[[], Mapping[str, bool]],
         skew_s: Callable[[Collection[str]], float | None],
         loop_lag_s: Callable[[], float],
+        log_figures: Callable[[], LogFigures],
     ) -> None:
         self._figures = figures
         self._log_status = log_status
@@ -57,6 +59,7 @@ class Metrics:
         self._executors_up = executors_up
         self._skew_s = skew_s
         self._loop_lag_s = loop_lag_s
+        self._log_figures = log_figures
         self._registry = CollectorRegistry()
         self._delays = Histogram(
             "horae_run_start_delay_seconds",
@@ -91,6 +94,7 @@ class Metrics:
         text = "How late this node's event loop turned, at worst in the last half minute."
         yield GaugeMetricFamily("horae_loop_lag_seconds", text, value=self._loop_lag_s())
         yield from _raft(self._log_status())
+        yield from _logs(self._log_figures())
         figures = self._figures()
         if figures is not None:
             yield from _counted(figures.counters)
@@ -99,6 +103,18 @@ class Metrics:
             if skew_s is not None:
                 text = "How far this node's clock is ahead of the median of the live nodes'."
                 yield GaugeMetricFamily("horae_clock_skew_seconds", text, value=skew_s)
+
+
+def _logs(figures: LogFigures) -> Iterable[Metric]:
+    text = "What the logs of runs take on this node's disk."
+    yield GaugeMetricFamily("horae_run_log_bytes", text, value=float(figures.disk_bytes))
+    if figures.archive is None:
+        return
+    archive = figures.archive
+    outcomes = {"uploaded": archive.uploaded, "failed": archive.failed, "dropped": archive.dropped}
+    text = "Tries of this node to put a log into the log store; a dropped one is not tried again."
+    yield _labelled(CounterMetricFamily, "horae_run_log_uploads", text, "outcome", outcomes)
+    yield GaugeMetricFamily("horae_run_log_uploads_waiting", "Logs that wait for the log store.", value=archive.waiting)
 
 
 def _counted(counters: Counters) -> Iterable[Metric]:

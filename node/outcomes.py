@@ -1,20 +1,15 @@
-"""How an attempt's end becomes a report to the cluster, and its output a log on this node."""
+"""How an attempt's end becomes a report to the cluster."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from executor.interface import Outcome, OutcomeKind
-from node.attempt_output import AttemptOutput
 from node.retry import backoff_s, retry_at_ms
-from node.runlogs import RunLogs
 from node.work import Work
 from statemachine.commands import Detach, Finish
 from statemachine.limits import DETAIL_LENGTH_MAX
 from statemachine.records import AttemptOutcome
-
-logger = logging.getLogger(__name__)
 
 _OUTCOMES = {
     OutcomeKind.SUCCEEDED: AttemptOutcome.SUCCEEDED,
@@ -95,14 +90,3 @@ def detach_of(
         backoff_ms=round(backoff_s(job, work.claim.attempt, random) * 1000),
         log_bytes=log_bytes,
     )
-
-
-def keep_output(logs: RunLogs, work: Work, output: AttemptOutput) -> int | None:
-    """Write the attempt's log; None when there is none. A full disk must not cost the run its result."""
-    if not output.total_bytes:
-        return None
-    try:
-        return logs.write(work.claim.run_id, work.claim.attempt, output.kept(), truncated=output.cut_bytes > 0)
-    except OSError as error:
-        logger.error("the log of run %s cannot be kept: %s", work.claim.run_id, error)
-        return None

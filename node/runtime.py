@@ -43,6 +43,8 @@ from statemachine.limits import INT_MAX
 from statemachine.records import Job, Session
 
 PRUNE_EVERY_S = 600.0
+UPLOAD_REST_S = 0.5
+"""What logs that wait for the log store get of a leaving node's time; they are not lost, but wait for its return."""
 MIB = 1024 * 1024
 DAY_MS = 24 * 3600 * 1000
 STALLED_S = 2.0
@@ -153,12 +155,14 @@ class Runtime:
                     self.loop_lag.run(),
                     self.reaper.run(),
                     self._prune_forever(),
+                    self._logs.upload(),
                 )
             ]
             await self._stopping.wait()
             logger.info("draining")
             await self.worker.drain()
             await self._hand_leadership_over()
+            await self._logs.leave(UPLOAD_REST_S)
             for loop in loops:
                 loop.cancel()
         self.worker.stop()
@@ -260,6 +264,7 @@ class Runtime:
             )
 
     async def _prune_forever(self) -> None:
+        await self._logs.start()
         while True:
             await self._prune()
             await asyncio.sleep(PRUNE_EVERY_S)
@@ -269,4 +274,4 @@ class Runtime:
         with self._source.view() as view:
             clock_ms = view.clock_ms()
         if clock_ms is not None:
-            await asyncio.to_thread(self._logs.prune, clock_ms - self._config.logs_keep_days * DAY_MS)
+            await self._logs.prune(clock_ms - self._config.logs_keep_days * DAY_MS)

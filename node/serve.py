@@ -30,15 +30,18 @@ from httpapi.server import BACKLOG, serving
 from node.clock import SystemClock
 from node.composition import Node, Surroundings, compose
 from node.config import ServeSettings, read_secret, socket_path, split_address
+from node.log_folder import LogFolder
 from node.log_process import COLLECTIONS, command_line
 from node.log_records import set_up_logging
+from node.log_store import LogStore
 from node.runlogs import RunLogs
+from node.s3_store import open_store
 from node.schedule import pin_tzdata
 from node.service import Identity
 from raftlog.auth import cluster_id_of
 from raftlog.child import start_log_process
 from raftlog.client import LogClient
-from raftlog.config import RaftConfig
+from raftlog.config import MIB, RaftConfig
 from raftlog.errors import LogError
 from raftlog.process import database_path
 from statemachine.reader import StateReader
@@ -75,6 +78,7 @@ def run_node(settings: ServeSettings) -> int:
 
     Raises ConfigError for settings that cannot work. Blocks; takes over the signals of the process."""
     settings.validate()
+    _log_store(settings)
     read_secret(settings.cluster_secret_file)
     set_up_logging(node=settings.node_id, level=settings.log_level, log_format=settings.log_format)
     gc.set_threshold(*COLLECTIONS)
@@ -177,7 +181,7 @@ def _compose(settings: ServeSettings, log: LogClient, reader: StateReader, execu
         log=log,
         reader=reader,
         executors=executors,
-        logs=RunLogs(settings.data_dir / LOGS_NAME, node=settings.node_id),
+        logs=_logs(settings),
         clock=SystemClock(),
         random=random.SystemRandom(),
     )
@@ -194,6 +198,16 @@ def _compose(settings: ServeSettings, log: LogClient, reader: StateReader, execu
         version=version("horae"),
         allow_link_local=settings.allow_link_local,
     )
+
+
+def _logs(settings: ServeSettings) -> RunLogs:
+    folder = LogFolder(settings.data_dir / LOGS_NAME, bytes_max=settings.log_mib * MIB)
+    return RunLogs(folder, node=settings.node_id, store=_log_store(settings))
+
+
+def _log_store(settings: ServeSettings) -> LogStore | None:
+    """Raises ConfigError."""
+    return None if settings.log_store is None else open_store(settings.log_store, settings.log_store_endpoint)
 
 
 def _take_port(address: str) -> socket.socket:

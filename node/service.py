@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +32,7 @@ from node.interface import (
     JobCreated,
     JobDraft,
     LogElsewhere,
+    LogPiece,
     NodeView,
     NotFound,
     OverlapPolicy,
@@ -42,16 +42,18 @@ from node.interface import (
     Run,
     RunCancelled,
     RunLog,
+    RunState,
     TeamDraft,
     TeamPage,
     TeamView,
     Unavailable,
 )
+from node.kept_log import KeptLog
 from node.metrics import Metrics
 from node.plans import closed_days_of
 from node.previews import preview
 from node.reads import Reads, live_job
-from node.runlogs import RunLogs
+from node.runlogs import RunLogs, pieces_of
 from node.schedule import ScheduleSpec
 from node.skew import ClockSkews
 from node.teams import Teams
@@ -226,28 +228,56 @@ class Service(Reads):
     async def complete_run(self, run_id: str, *, token: int, completion: Completion) -> Run:
         run = await self._writes.completions.complete(run_id, token, completion, log_node=self._identity.node)
         if completion.output is not None:
-            await asyncio.to_thread(keep_completion, self._logs, run, token, completion.output, self._identity.node)
+            keep_completion(self._logs, run, token, completion.output, self._identity.node)
         return run
 
     async def heartbeat_run(self, run_id: str, *, token: int, progress: str | None = None) -> Heartbeat:
         return await self._writes.completions.heartbeat(run_id, token, progress)
 
-    async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
+    async def run_log(self, run_id: str, *, attempt: int | None = None, archived: bool = False) -> RunLog:
         run = await self._run_known_to_all(run_id)
-        number = attempt or (run.attempts[-1].attempt if run.attempts else run.attempt)
-        kept = await asyncio.to_thread(self._logs.read, run_id, number)
-        if kept is not None:
-            return kept
-        ran_by = _node_of_attempt(run, number)
+        number = attempt or _attempt_of_interest(run)
+        log = await self._kept_log(run, number, archived=archived)
+        if log is None:
+            return RunLog(attempt=number, output=b"")
+        return RunLog(attempt=number, output=log.text(), cut_bytes=log.cut_bytes)
+
+    async def follow_log(
+        self, run_id: str, *, attempt: int, offset: int = 0, archived: bool = False
+    ) -> AsyncIterator[LogPiece]:
+        run = await self._run_known_to_all(run_id)
+        began = False
+        if not archived:
+            async for piece in self._logs.follow(run_id, attempt, offset):
+                began = True
+                yield piece
+        log = None if began else await self._kept_log(run, attempt, archived=archived)
+        for piece in pieces_of(log, offset) if log is not None else ():
+            yield piece
+
+    async def _kept_log(self, run: Run, attempt: int, *, archived: bool) -> KeptLog | None:
+        """None: the attempt has put nothing out. What this node keeps no longer, the store may have."""
+        if not archived:
+            kept = await self._logs.read(run.run_id, attempt)
+            if kept is not None:
+                return kept
+            self._check_ran_here(run, attempt)
+        kept = await self._logs.read_archived(run.run_id, attempt)
+        if kept is None and archived:
+            raise NotFound(f"The log store has no log of attempt {attempt} of run {run.run_id}.")
+        if kept is None:
+            self._logs.check_kept(run.run_id)
+        return kept
+
+    def _check_ran_here(self, run: Run, attempt: int) -> None:
+        ran_by = _node_of_attempt(run, attempt)
         if ran_by is None:
-            raise NotFound(f"Run {run_id} has had no attempt {number}.")
+            raise NotFound(f"Run {run.run_id} has had no attempt {attempt}.")
         own = self._identity.node
         if ran_by != own:
             raise LogElsewhere(
-                f"Node {own} has no log of attempt {number} of run {run_id}: {ran_by} ran it.", node=ran_by
+                f"Node {own} has no log of attempt {attempt} of run {run.run_id}: {ran_by} ran it.", node=ran_by
             )
-        self._logs.check_kept(run_id)
-        return RunLog(attempt=number, output=b"", truncated=False)
 
     async def _run_known_to_all(self, run_id: str) -> Run:
         """This node's copy alone may not know yet of a run, or of its last attempt, that another node has answered.
@@ -347,6 +377,11 @@ def _as_of_job(spec: ScheduleSpec, job: Job) -> ScheduleSpec:
     """What the job's times would be with these expressions; with none, what they are."""
     kept = spec_of(job)
     return replace(spec, dst_gap=kept.dst_gap, dst_fold=kept.dst_fold) if spec.expressions else kept
+
+
+def _attempt_of_interest(run: Run) -> int:
+    """The one under way, or else the last that has ended."""
+    return run.attempts[-1].attempt if run.attempts and run.state is not RunState.RUNNING else run.attempt
 
 
 def _node_of_attempt(run: Run, attempt: int) -> str | None:

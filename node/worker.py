@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from executor.interface import Executor, Outcome
-from node.attempt_output import AttemptOutput
 from node.attempts import Attempts
 from node.clock import Clock
 from node.config import NodeConfig
+from node.live_log import LiveLog
 from node.metrics import Metrics
-from node.outcomes import keep_output, report_of
+from node.outcomes import report_of
 from node.reconciliation import Reconciliation
 from node.reporter import Report, Reporter
 from node.runlogs import RunLogs
@@ -253,8 +253,11 @@ class Worker:
     def lasting(self, start: Start) -> None:
         self._reporter.report(start, self._on_answered)
 
-    def put_out(self, work: Work, output: AttemptOutput) -> int | None:
-        return keep_output(self._logs, work, output)
+    def open_log(self, work: Work) -> LiveLog:
+        return self._logs.open(work.claim.run_id, work.claim.attempt)
+
+    def close_log(self, log: LiveLog) -> int | None:
+        return self._logs.close(log)
 
     def ended(
         self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int, log_bytes: int | None = None

@@ -17,6 +17,7 @@ from httpapi.app import build_app
 from node.composition import Surroundings, compose
 from node.config import NodeConfig
 from node.interface import Attempt, AttemptOutcome, HttpTarget, JobDraft, Run, Scheduler
+from node.log_folder import LogFolder
 from node.runlogs import RunLogs
 from node.service import Identity
 from statemachine.reader import StateReader
@@ -76,7 +77,7 @@ def _service(directory: Path, stack: AsyncExitStack) -> Scheduler:
         log=DirectLog(environment, node="n1"),
         reader=StateReader(environment),
         executors={},
-        logs=RunLogs(directory / "logs", node="n1"),
+        logs=RunLogs(LogFolder(directory / "logs", bytes_max=10**9), node="n1"),
         clock=StandingClock(),
         random=random.Random(1),
     )

@@ -16,7 +16,7 @@ from tests.httpapi.conftest import Pair
 @pytest.mark.parametrize("asked", ["n1", "n2"])
 async def test_any_node_shows_the_log(pair: Pair, asked: str) -> None:
     run = await pair.run_on("n2")
-    pair.twins["n2"].logs[run.run_id, 1] = RunLog(attempt=1, output="grüße\n".encode(), truncated=True)
+    pair.twins["n2"].logs[run.run_id, 1] = RunLog(attempt=1, output="grüße\n".encode(), cut_bytes=7)
     for query in ("", "?attempt=1"):
         answer = await pair.clients[asked].get(f"/v1/runs/{run.run_id}/log{query}")
         assert (answer.status, await answer.text()) == (200, "grüße\n")
@@ -29,7 +29,7 @@ async def test_any_node_shows_the_log(pair: Pair, asked: str) -> None:
 async def test_output_that_is_no_text_is_passed_as_it_is(pair: Pair) -> None:
     run = await pair.run_on("n2")
     output = bytes(range(256)) * 256
-    pair.twins["n2"].logs[run.run_id, 1] = RunLog(attempt=1, output=output, truncated=False)
+    pair.twins["n2"].logs[run.run_id, 1] = RunLog(attempt=1, output=output)
     assert await (await pair.clients["n1"].get(f"/v1/runs/{run.run_id}/log")).read() == output
 
 

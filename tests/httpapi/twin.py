@@ -24,7 +24,6 @@ from node.interface import (
     JobDraft,
     JobPage,
     JobView,
-    LogElsewhere,
     NotFound,
     OverlapPolicy,
     Preview,
@@ -33,7 +32,6 @@ from node.interface import (
     Run,
     RunCancelled,
     RunKind,
-    RunLog,
     RunPage,
     RunState,
     Unavailable,
@@ -218,19 +216,6 @@ class Twin(TwinState, TwinCompletions):
             run = msgspec.structs.replace(run, state=RunState.CANCELLED, reason=why, finished_ms=self.now_ms)
             self.runs_by_id[run_id] = run
         return RunCancelled(run=run, effective=True)
-
-    async def run_log(self, run_id: str, *, attempt: int | None = None) -> RunLog:
-        self._check_alive()
-        run = self._known_run(run_id)
-        nodes = {one.attempt: one.log_node or one.node for one in run.attempts}
-        number = attempt or max(nodes, default=run.attempt)
-        if run.node is not None:
-            nodes.setdefault(run.attempt, run.node)
-        if number not in nodes:
-            raise NotFound(f"Run {run_id} has had no attempt {number}.")
-        if nodes[number] != self.node:
-            raise LogElsewhere(f"Run {run_id} was on node {nodes[number]}.", node=nodes[number])
-        return self.logs.get((run_id, number), RunLog(attempt=number, output=b"", truncated=False))
 
     async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView:
         self._check_alive()

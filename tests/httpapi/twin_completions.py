@@ -36,7 +36,7 @@ class TwinCompletions:
         )
         if completion.output is not None:
             attempt = msgspec.structs.replace(attempt, log_node=self.node)
-            self.logs[run_id, run.attempt] = RunLog(attempt=run.attempt, output=completion.output, truncated=False)
+            self.logs[run_id, run.attempt] = RunLog(attempt=run.attempt, output=completion.output)
         state = RunState.SUCCEEDED if ended is AttemptOutcome.SUCCEEDED else RunState.DEAD
         self.runs_by_id[run_id] = msgspec.structs.replace(
             run, state=state, lease=None, finished_ms=self.now_ms, attempts=(*run.attempts, attempt)

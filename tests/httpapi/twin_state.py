@@ -38,6 +38,7 @@ from tests.httpapi.twin_checks import (
     ticks_after,
     zone_faults,
 )
+from tests.httpapi.twin_logs import TwinLogs
 from tests.httpapi.twin_teams import TwinTeams
 
 NOW_MS = 1_796_000_400_000
@@ -45,7 +46,7 @@ NOW_MS = 1_796_000_400_000
 PRIORITIES = {"low": 2, "normal": 5, "high": 8}
 
 
-class TwinState(TwinTeams, TwinCalendars, TwinBackfills):
+class TwinState(TwinLogs, TwinTeams, TwinCalendars, TwinBackfills):
     """Everything that a node's scheduler would read from its state."""
 
     def __init__(self, *, node: str = "n1", now_ms: int = NOW_MS) -> None:
@@ -63,6 +64,8 @@ class TwinState(TwinTeams, TwinCalendars, TwinBackfills):
         self.backfills_by_id = {}
         self.backfill_keys = {}
         self.logs: dict[tuple[str, int], RunLog] = {}
+        self.stored_logs = {}
+        self.live_logs = {}
         self.next_ms: dict[str, int | None] = {}
         self._job_keys: dict[tuple[str, str], tuple[bytes, str]] = {}
         self._run_keys: dict[tuple[str, str], str] = {}
@@ -106,7 +109,7 @@ class TwinState(TwinTeams, TwinCalendars, TwinBackfills):
             finished_ms=ended_ms,
             attempts=(*run.attempts, attempt),
         )
-        self.logs[run_id, run.attempt] = RunLog(attempt=run.attempt, output=output, truncated=False)
+        self.logs[run_id, run.attempt] = RunLog(attempt=run.attempt, output=output)
         return self.runs_by_id[run_id]
 
     # --- inside

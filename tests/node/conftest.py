@@ -18,6 +18,8 @@ from node.clock import SystemClock
 from node.composition import Node, Surroundings, compose
 from node.config import NodeConfig
 from node.interface import Run, RunState
+from node.log_folder import LogFolder
+from node.log_store import LogStore
 from node.runlogs import RunLogs
 from node.service import Identity, Service
 from statemachine.reader import StateReader
@@ -114,7 +116,11 @@ async def live(idle: LiveNode) -> AsyncIterator[LiveNode]:
 
 @asynccontextmanager
 async def made_node(
-    directory: Path, config: NodeConfig = CONFIG, executors: dict[str, Executor] | None = None
+    directory: Path,
+    config: NodeConfig = CONFIG,
+    executors: dict[str, Executor] | None = None,
+    *,
+    log_store: LogStore | None = None,
 ) -> AsyncIterator[LiveNode]:
     config.validate()
     environment = open_environment(str(directory / "db"))
@@ -126,7 +132,7 @@ async def made_node(
         log=log,
         reader=reader,
         executors=executors,
-        logs=RunLogs(directory / "logs", node=config.node),
+        logs=RunLogs(LogFolder(directory / "logs", bytes_max=10**9), node=config.node, store=log_store),
         clock=clock,
         random=random.Random(1),
     )

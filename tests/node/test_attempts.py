@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from executor.interface import Assignment, Outcome, OutcomeKind, OutputSink
 from executor.noop import NoopExecutor
-from node.attempt_output import AttemptOutput
 from node.attempts import Attempts
+from node.live_files import LiveFiles
+from node.live_log import LiveLog
 from node.work import Definition, Work, rfc3339
 from statemachine.commands import Start
 from statemachine.records import HttpTarget, Job, NoopTarget, Target
@@ -35,9 +37,13 @@ class Told:
     def lasting(self, start: Start) -> None:
         self.lasted.append(start)
 
-    def put_out(self, work: Work, output: AttemptOutput) -> int | None:
-        self.outputs.append((work.claim.run_id, output.kept()))
-        return output.total_bytes or None
+    def open_log(self, work: Work) -> LiveLog:
+        return LiveLog(work.claim.run_id, work.claim.attempt, LiveFiles(Path("/nowhere/x")))
+
+    def close_log(self, log: LiveLog) -> int | None:
+        log.end()
+        self.outputs.append((log.run_id, log.kept_in_memory().text()))
+        return log.total_bytes or None
 
     def ended(
         self, work: Work, outcome: Outcome, started_ms: int, finished_ms: int, log_bytes: int | None = None

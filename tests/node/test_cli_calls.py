@@ -221,6 +221,16 @@ def test_a_run_is_cancelled(horae: Horae, server: Server) -> None:
     assert "ended" in horae("run", "cancel", second, exit_code=1).stderr
 
 
+def test_a_log_is_followed_with_output_on_stdout_and_all_else_on_stderr(horae: Horae, server: Server) -> None:
+    """(M4)"""
+    run_id = server.twin.fire(create(horae)["job_id"], NOW_MS).run_id
+    server.twin.finish(run_id, output=b"gr\xc3\xbc\xc3\x9fe\n\xff")
+    followed = horae("run", "logs", "-f", run_id)
+    assert followed.stdout_bytes == b"gr\xc3\xbc\xc3\x9fe\n\xff"
+    assert followed.stderr.splitlines() == ["--- attempt 1 on n1", "--- succeeded"]
+    assert "no attempt 7" in horae("run", "logs", "-f", run_id, "--attempt", "7", exit_code=1).stderr
+
+
 def test_the_history_of_a_deleted_job_is_found_by_its_id(horae: Horae) -> None:
     job_id = create(horae)["job_id"]
     run_id = json.loads(horae("job", "run", "beat").stdout)["run_id"]

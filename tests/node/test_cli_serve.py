@@ -43,6 +43,7 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
         *("--ahead", "9", "--log-level", "debug", "--log-format", "json"),
         *("--docker-socket", "unix:///d.sock", "--allow-host-network"),
         *("--allow-commands", "--allow-link-local", "--access-log", "--raft-log-mib", "2"),
+        *("--log-mib", "3", "--log-store", "s3://logs/prod", "--log-store-endpoint", "http://127.0.0.1:9000"),
     )
     assert result.exit_code == 7
     assert served == [
@@ -58,6 +59,9 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
             slots=8,
             ahead=9,
             raft_log_mib=2,
+            log_mib=3,
+            log_store="s3://logs/prod",
+            log_store_endpoint="http://127.0.0.1:9000",
             allow_link_local=True,
             allow_commands=True,
             docker_socket="unix:///d.sock",
@@ -82,6 +86,9 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
         "HORAE_SLOTS": "8",
         "HORAE_AHEAD": "9",
         "HORAE_RAFT_LOG_MIB": "2",
+        "HORAE_LOG_MIB": "3",
+        "HORAE_LOG_STORE": "s3://logs",
+        "HORAE_LOG_STORE_ENDPOINT": "https://s3.example",
         "HORAE_ALLOW_LINK_LOCAL": "1",
         "HORAE_ALLOW_COMMANDS": "1",
         "HORAE_DOCKER_SOCKET": "/d.sock",
@@ -93,7 +100,8 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
     assert horae("serve", environment=environment).exit_code == 7
     by_environment = served.pop()
     assert (by_environment.http, by_environment.slots, by_environment.ahead) == ("127.0.0.1:9101", 8, 9)
-    assert by_environment.raft_log_mib == 2
+    assert (by_environment.raft_log_mib, by_environment.log_mib) == (2, 3)
+    assert (by_environment.log_store, by_environment.log_store_endpoint) == ("s3://logs", "https://s3.example")
     assert by_environment.bootstrap and by_environment.insecure
     assert by_environment.allow_link_local and by_environment.access_log and by_environment.allow_commands
     assert (by_environment.docker_socket, by_environment.allow_host_network) == ("/d.sock", True)
@@ -136,6 +144,9 @@ def test_the_defaults_are_those_of_the_settings(served: list[ServeSettings]) -> 
         (("--slots", "0"), "--slots"),
         (("--raft-log-mib", "0"), "--raft-log-mib"),
         (("--log-level", "loud"), "--log-level"),
+        (("--log-mib", "0"), "--log-mib"),
+        (("--log-store", "logs"), "must be like s3://bucket"),
+        (("--log-store-endpoint", "https://s3.example"), "there is no --log-store"),
     ],
 )
 def test_settings_that_cannot_work_are_wrong_usage(

@@ -22,8 +22,8 @@ from node.interface import (
     NotFound,
     RunState,
 )
+from node.log_folder import LogFolder
 from node.outcomes import report_of
-from node.runlogs import RunLogs
 from node.work import Definition, Work
 from statemachine.codec import encode_command
 from statemachine.commands import Complete, Detach, OpenSession
@@ -126,7 +126,7 @@ async def test_a_full_disk_does_not_cost_the_run_its_result(
         raise OSError(28, "No space left on device")
 
     run_id = await detached(live, taken)
-    monkeypatch.setattr(RunLogs, "write", refuse)
+    monkeypatch.setattr(LogFolder, "keep", refuse)
     done = Completion(outcome="succeeded", output=b"312 rows")
     assert (await live.service.complete_run(run_id, token=1, completion=done)).state is RunState.SUCCEEDED
 

@@ -79,7 +79,7 @@ async def test_the_target_is_told_what_it_needs_to_drop_repeats(live: LiveNode, 
     assert (headers["Horae-Attempt"], headers["Horae-Fence-Token"]) == ("1", "1")
     assert headers["Horae-Due-At"] == rfc3339(run.due_ms)
     log = await live.service.run_log(run.run_id)
-    assert (log.attempt, log.output, log.truncated) == (1, b"done", False)
+    assert (log.attempt, log.output, log.cut_bytes) == (1, b"done", 0)
     assert run.log_bytes == 4
     with pytest.raises(NotFound, match="attempt 2"):
         await live.service.run_log(run.run_id, attempt=2)

@@ -30,7 +30,8 @@ from node.interface import (
     TooLarge,
     Unavailable,
 )
-from node.runlogs import RunLogs
+from node.kept_log import KeptLog
+from node.log_folder import LogFolder
 from node.work import rfc3339
 from raftlog import errors as log_errors
 from statemachine.codec import encode_command
@@ -213,7 +214,7 @@ async def test_a_log_is_looked_for_where_the_majority_stands(idle: LiveNode, mon
 async def test_a_log_is_shown_without_a_majority_too(idle: LiveNode, tmp_path: Path) -> None:
     created = await idle.service.create_job(draft())
     run = await idle.service.run_now(created.job_id)
-    RunLogs(tmp_path / "logs", node="n1").write(run.run_id, 1, b"hello", truncated=False)
+    LogFolder(tmp_path / "logs", bytes_max=10**9).keep(run.run_id, 1, KeptLog(head=b"hello"))
     idle.log.cut = log_errors.OutcomeUnknown()
     assert (await idle.service.run_log(run.run_id, attempt=1)).output == b"hello"
 
@@ -234,9 +235,7 @@ async def test_the_log_of_an_attempt_without_output_is_empty_unless_it_is_elsewh
 
     monkeypatch.setattr(idle.service, "run", known)
     for attempt in (2, 4):
-        assert await idle.service.run_log(run.run_id, attempt=attempt) == RunLog(
-            attempt=attempt, output=b"", truncated=False
-        )
+        assert await idle.service.run_log(run.run_id, attempt=attempt) == RunLog(attempt=attempt, output=b"")
     for asked in (None, 3):
         with pytest.raises(LogElsewhere, match=r"attempt 3 .* n2 ran it") as elsewhere:
             await idle.service.run_log(run.run_id, attempt=asked)
