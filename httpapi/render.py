@@ -101,6 +101,7 @@ def job_definition(record: Job) -> Json:
         "ends_at": instant_or_null(record.ends_at_ms),
         "exclude_calendars": list(record.exclude_calendars),
         "labels": record.labels,
+        "run_on": record.run_on,
     }
 
 
@@ -289,6 +290,8 @@ def _node(view: NodeView) -> Json:
         "buckets": view.buckets,
         "running": view.running,
         "slots": view.slots,
+        "kind_slots": dict(view.kind_slots),
+        "tags": dict(view.tags),
         "applied_index": view.applied_index,
         "skew_s": view.skew_s,
         "disk_low": view.disk_low,

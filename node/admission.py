@@ -32,7 +32,7 @@ from node.schedule import (
 )
 from node.schedule_hash import JITTER_S_MAX
 from node.text_rules import identifier_fault, label_fault, name_fault
-from statemachine.limits import JOB_CALENDARS_MAX, JOB_CONCURRENT_MAX, TIME_MS_MAX
+from statemachine.limits import JOB_CALENDARS_MAX, JOB_CONCURRENT_MAX, RUN_ON_MAX, TIME_MS_MAX
 from statemachine.records import Job, MisfirePolicy
 
 PRIORITIES = {"low": 2, "normal": 5, "high": 8}
@@ -120,6 +120,7 @@ def admit(
         starts_at_ms=times.spec.starts_at_ms,
         ends_at_ms=times.spec.ends_at_ms,
         labels=draft.labels,
+        run_on=draft.run_on,
         version=1 if before is None else before.job.version + 1,
         created_ms=now_ms if before is None else before.job.created_ms,
         updated_ms=now_ms,
@@ -182,6 +183,10 @@ def _plain_faults(draft: JobDraft) -> list[FieldError]:
         faults.append(("labels", f"has more than {LABELS_MAX} labels"))
     else:
         faults += [(f"labels.{name}", label_fault(name, value)) for name, value in draft.labels.items()]
+    if len(draft.run_on) > RUN_ON_MAX:
+        faults.append(("run_on", f"has more than {RUN_ON_MAX} tags"))
+    else:
+        faults += [(f"run_on.{name}", label_fault(name, value)) for name, value in draft.run_on.items()]
     return [FieldError(path=path, message=message) for path, message in faults if message is not None]
 
 

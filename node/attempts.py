@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol
@@ -73,6 +73,7 @@ class Attempts:
         self,
         *,
         slots: int,
+        kind_slots: Mapping[str, int] | None = None,
         start_report_after_s: float,
         clock: Clock,
         executors: Mapping[str, Executor],
@@ -80,6 +81,7 @@ class Attempts:
         may_start: Callable[[], bool],
     ) -> None:
         self._slots = slots
+        self._kind_slots = kind_slots or {}
         self._start_report_after_s = start_report_after_s
         self._clock = clock
         self._executors = executors
@@ -91,6 +93,7 @@ class Attempts:
         self._backlog = Backlog()
         self._running: dict[ClaimKey, Running] = {}
         self._stopping: set[ClaimKey] = set()
+        self._running_kinds: Counter[str] = Counter()
         self._unreported: deque[tuple[float, ClaimKey]] = deque()
 
     def __len__(self) -> int:
@@ -103,10 +106,7 @@ class Attempts:
         return len(self._backlog) + len(self._instant)
 
     def running_by_kind(self) -> dict[str, int]:
-        counts = dict.fromkeys(self._executors, 0)
-        for attempt in self._running.values():
-            counts[attempt.work.definition.kind] += 1
-        return counts
+        return dict.fromkeys(self._executors, 0) | self._running_kinds
 
     def take(self, works: Iterable[Work]) -> None:
         """Work whose time has come."""
@@ -122,8 +122,15 @@ class Attempts:
             for _ in range(min(INSTANT_SLICE_MAX, len(self._instant))):
                 self._settle(self._instant.popleft())
         while self._backlog and len(self._running) < self._slots and self._may_start():
-            self._start(self._backlog.pop())
+            work = self._backlog.pop(without=self._full_kinds())
+            if work is None:
+                break
+            self._start(work)
         self._report_starts()
+
+    def _full_kinds(self) -> list[str]:
+        """The kinds of targets that have all their slots taken."""
+        return [kind for kind, most in self._kind_slots.items() if self._running_kinds[kind] >= most]
 
     def next_report_s(self) -> float | None:
         """When the next start is to be reported, on the monotonic clock."""
@@ -173,10 +180,12 @@ class Attempts:
         # Not inside the task: one that is cancelled before its first step never runs a line of its own.
         task.add_done_callback(lambda _: self._on_done(work, task, log, started_ms))
         self._running[work.key] = Running(work=work, task=task, started_ms=started_ms)
+        self._running_kinds[work.definition.kind] += 1
         self._unreported.append((self._clock.monotonic() + self._start_report_after_s, work.key))
 
     def _on_done(self, work: Work, task: asyncio.Task[Outcome], log: LiveLog, started_ms: int) -> None:
-        self._running.pop(work.key, None)
+        if self._running.pop(work.key, None) is not None:
+            self._running_kinds[work.definition.kind] -= 1
         was_stopped = work.key in self._stopping
         self._stopping.discard(work.key)
         log_bytes = self._sink.close_log(log)

@@ -8,6 +8,7 @@ from typing import IO, Any, TypeVar
 import click
 
 from node.cli_draft_target import TARGET_OPTIONS, build_target
+from node.cli_tags import parse_tags
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -23,6 +24,7 @@ _OPTIONS = (
     click.option("--timeout", type=float, help="Seconds until an attempt is killed and has failed. [default: 60]"),
     click.option("--max-retries", type=int, help="Attempts after a failed first one. [default: 3]"),
     click.option("--priority", help="0 to 9 (9 first), or low, normal, high. [default: 5]"),
+    click.option("--run-on", multiple=True, metavar="TAG=VALUE", help="Only on nodes with this tag; may be repeated."),
     click.option(
         "--overlap-policy",
         help="When the run before is not over: allow, skip, queue_one, queue_all or replace. [default: allow]",
@@ -76,6 +78,8 @@ def _from_options(given: dict[str, Any]) -> dict[str, Any]:
     draft["target"] = build_target(given)
     if "schedule" in given:
         draft["schedule"] = given["schedule"][0] if len(given["schedule"]) == 1 else list(given["schedule"])
+    if "run_on" in given:
+        draft["run_on"] = parse_tags("--run-on", given["run_on"])
     if "args" in given:
         draft["args"] = parse_json("--args", given["args"])
     if "timeout" in given:

@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from node.cli_tags import parse_tags
 from node.cli_targets import target_options
 from node.config import (
     AHEAD_DEFAULT,
+    CONTAINER_SLOTS_DEFAULT,
     LOG_FORMATS,
     LOG_LEVELS,
     LOG_MIB_DEFAULT,
@@ -114,6 +116,32 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
     default=SLOTS_DEFAULT,
     show_default=True,
     help="Attempts that run here at once.",
+)
+@click.option(
+    "--container-slots",
+    envvar="HORAE_CONTAINER_SLOTS",
+    show_envvar=True,
+    type=click.IntRange(0),
+    default=CONTAINER_SLOTS_DEFAULT,
+    show_default=True,
+    help="Of the slots, those for containers.",
+)
+@click.option(
+    "--command-slots",
+    envvar="HORAE_COMMAND_SLOTS",
+    show_envvar=True,
+    type=click.IntRange(0),
+    help="Of the slots, those for commands. [default: all]",
+)
+@click.option(
+    "--tag",
+    "tags",
+    envvar="HORAE_TAGS",
+    show_envvar=True,
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=lambda context, parameter, texts: parse_tags("--tag", texts),
+    help="What this node has; jobs with run_on ask for it. May be repeated.",
 )
 @click.option(
     "--ahead",

@@ -12,12 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from node.text_rules import label_fault
 from raftlog.auth import SECRET_BYTES_MIN
 from raftlog.config import MIB, RaftConfig
-from statemachine.limits import CLOCK_OFF_MS, FIRE_AHEAD_MAX_MS
+from statemachine.limits import CLOCK_OFF_MS, FIRE_AHEAD_MAX_MS, TAGS_MAX
 
 SLOTS_DEFAULT = 256
 """Attempts that run on a node at once: enough to keep callbacks of 100 ms at 2,500 a second."""
+CONTAINER_SLOTS_DEFAULT = 32
+"""Containers that run on a node at once: each costs its memory, and the engine's time to start it."""
 AHEAD_DEFAULT = 50_000
 """Claims that a node holds ahead of their time: a third of a burst of 150,000 a node, about 50 MB."""
 RAFT_LOG_MIB_DEFAULT = RaftConfig().log_keep_bytes // MIB
@@ -129,6 +132,10 @@ class NodeConfig:
     """Where targets reach the API, if that is elsewhere than at `http`: a balancer of all nodes, say."""
     slots: int = SLOTS_DEFAULT
     ahead: int = AHEAD_DEFAULT
+    kind_slots: Mapping[str, int] = field(default_factory=dict)
+    """Of the slots, how many a kind of targets may take; a kind that is not named may take all."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """What this node has and others may not, for the `run_on` of jobs."""
     takes_buckets: bool = True
     """Whether it fires ticks; a worker-only node runs what others fired."""
     step_every_s: float = 0.1
@@ -173,6 +180,9 @@ class NodeConfig:
         if faults:
             raise ConfigError("; ".join(faults))
 
+    def _tag_faults(self) -> list[tuple[str, str, str | None]]:
+        return [(name, value, label_fault(name, value)) for name, value in self.tags.items()]
+
     def _own_checks(self) -> tuple[tuple[bool, str], ...]:
         return (
             (
@@ -186,6 +196,12 @@ class NodeConfig:
             ),
             (1 <= self.slots <= 100_000, "slots: must be 1 to 100,000"),
             (0 <= self.ahead <= 1_000_000, "ahead: must be 0 to 1,000,000"),
+            *(
+                (0 <= most <= self.slots, f"{kind}_slots: must be 0 to slots ({self.slots})")
+                for kind, most in self.kind_slots.items()
+            ),
+            (len(self.tags) <= TAGS_MAX, f"tag: a node may have {TAGS_MAX} tags"),
+            *((fault is None, f"tag {name}={value}: {fault}") for name, value, fault in self._tag_faults()),
             (
                 self.duties_every_s * 2 <= self.cluster.grant_after_stall_s,
                 "duties_every_s: must be well below grant_after_stall_s, or the leader always thinks it stalled",
@@ -219,6 +235,9 @@ class ServeSettings:
     insecure: bool = False
     """Listen elsewhere than on loopback although there are no API tokens yet."""
     slots: int = SLOTS_DEFAULT
+    container_slots: int = CONTAINER_SLOTS_DEFAULT
+    command_slots: int | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
     ahead: int = AHEAD_DEFAULT
     callback_url: str | None = None
     """Where targets reach the API to complete attempts: NodeConfig's."""
@@ -251,8 +270,18 @@ class ServeSettings:
             callback_url=self.callback_url,
             slots=self.slots,
             ahead=self.ahead,
+            kind_slots=self._kind_slots(),
+            tags=self.tags,
             takes_buckets=not self.worker,
         )
+
+    def _kind_slots(self) -> dict[str, int]:
+        """The default of containers is for big machines; a small one has no more of them than slots."""
+        containers = self.container_slots
+        if containers == CONTAINER_SLOTS_DEFAULT:
+            containers = min(containers, self.slots)
+        commands = {} if self.command_slots is None else {"command": self.command_slots}
+        return {"container": containers} | commands
 
     def validate(self) -> None:
         """Raises ConfigError. Looks at no file and opens no socket."""

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from itertools import islice
 
 from node.metrics import StateFigures
+from node.waiting_reasons import unplaceable
 from statemachine.reader import StateReader
 from statemachine.snapshot import Snapshot
 
 DUE_COUNTED_MAX = 10_000
 """Overdue ticks that a scrape counts at most; far beyond what anybody would call normal."""
+TEAMS_SHOWN_MAX = 200
+"""Teams with settings that the metrics show: each is a label. The API shows all."""
 OVERDUE_AFTER_MS = 10_000
 """Later than this, a tick without a run is not explained by a failover."""
 
@@ -27,8 +30,15 @@ def figures_of(reader: StateReader, now_ms: Callable[[], int]) -> StateFigures:
             jobs_overdue=_due_before(snapshot, now - OVERDUE_AFTER_MS),
             lmdb_used_bytes=space.used_bytes,
             lmdb_map_bytes=space.map_bytes,
+            unplaceable=unplaceable(snapshot),
+            team_claims=_team_claims(snapshot),
             live_nodes=[session.node for session in snapshot.sessions() if session.live],
         )
+
+
+def _team_claims(snapshot: Snapshot) -> dict[str, int]:
+    with_settings = (name for name in snapshot.team_names() if snapshot.team(name) is not None)
+    return {name: snapshot.team_use(name).held for name in islice(with_settings, TEAMS_SHOWN_MAX)}
 
 
 def _due_before(snapshot: Snapshot, time_ms: int) -> int:

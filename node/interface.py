@@ -189,6 +189,9 @@ class NodeView:
     tzdata: str
     disk_low: bool = False
     """Whether its disk is nearly full, as far as the node that answers knows."""
+    kind_slots: Mapping[str, int] = field(default_factory=dict)
+    """Slots of single kinds of targets, of those that it limits; 0: it cannot run them."""
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

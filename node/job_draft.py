@@ -49,4 +49,6 @@ class JobDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     starts_at: str | None = None
     ends_at: str | None = None
     labels: dict[str, str] = {}
+    run_on: dict[str, str] = {}
+    """Tags that a node must have to run it (`horae serve --tag`)."""
     idempotency_key: str | None = None

@@ -29,6 +29,10 @@ class StateFigures:
     counters: Counters
     queue_depth: Mapping[int, int] = field(default_factory=dict)
     """Runs that wait for a session with room, by priority."""
+    unplaceable: int = 0
+    """Of those, the ones that no live node has the tags or the executor for (counted up to a limit)."""
+    team_claims: Mapping[str, int] = field(default_factory=dict)
+    """Runs under way, by team with settings (up to a limit)."""
     due_not_queued: int = 0
     """Ticks whose time is past and that have no run yet (counted up to a limit)."""
     jobs_overdue: int = 0
@@ -139,7 +143,10 @@ def _counted(counters: Counters) -> Iterable[Metric]:
 def _state(figures: StateFigures) -> Iterable[Metric]:
     depth = {str(priority): figures.queue_depth.get(priority, 0) for priority in PRIORITIES}
     yield _labelled(GaugeMetricFamily, "horae_queue_depth", "Runs that wait for room.", "priority", depth)
+    claims = figures.team_claims
+    yield _labelled(GaugeMetricFamily, "horae_team_claims", "Runs under way of teams with settings.", "team", claims)
     for name, text, value in (
+        ("horae_runs_unplaceable", "Runs that wait and that no live node can run.", figures.unplaceable),
         ("horae_due_not_queued", "Ticks past their time without a run.", figures.due_not_queued),
         ("horae_jobs_overdue", "Jobs whose tick is late beyond a failover.", figures.jobs_overdue),
         ("horae_lmdb_used_bytes", "Bytes of the database that are in use.", figures.lmdb_used_bytes),

@@ -24,6 +24,7 @@ from node.interface import (
 )
 from node.misfire import next_open
 from node.plans import closed_days_of
+from node.waiting_reasons import explained
 from raftlog.errors import LogError
 from statemachine.reader import StateReader
 from statemachine.records import Job, Run, RunState
@@ -65,9 +66,9 @@ class Reads:
         index = await self.stand_at(consistency)
         with self.open_at(index) as (snapshot, read):
             run = snapshot.run(run_id)
-        if run is None:
-            raise NotFound(f"There is no run {run_id}.")
-        return run, read
+            if run is None:
+                raise NotFound(f"There is no run {run_id}.")
+            return explained(snapshot, run), read
 
     async def runs_of_job(
         self,
@@ -87,8 +88,9 @@ class Reads:
             if snapshot.job(job_id) is None:
                 raise NotFound(f"There is no job {job_id}.")
             page = snapshot.runs_of_job(job_id, states, from_ms, to_ms, before, limit)
+            items = [explained(snapshot, run) for run in page.items]
         more = None if page.next_key is None else encode_cursor(runs_of(job_id), page.next_key)
-        return RunPage(items=page.items, next_cursor=more, read=read)
+        return RunPage(items=items, next_cursor=more, read=read)
 
     async def stand_at(self, consistency: Consistency = "linearizable") -> int:
         """The index that a snapshot must have reached; 0 for a local read. Raises Unavailable."""

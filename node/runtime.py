@@ -99,6 +99,7 @@ class Runtime:
             version=version,
             tzdata=tzdata,
             running=lambda: len(self.worker.attempts),
+            kinds=executors.keys(),
         )
         self.worker = Worker(
             config=config,

@@ -401,6 +401,8 @@ def _node_view(session: Session, *, role: str, buckets: int, disk_low: bool, ske
         buckets=buckets,
         running=session.running,
         slots=session.slots,
+        kind_slots=session.kind_slots,
+        tags=session.tags,
         applied_index=session.applied_index or None,
         disk_low=disk_low,
         skew_s=skew_s,

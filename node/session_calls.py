@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from node.clock import Clock
@@ -16,6 +16,7 @@ from raftlog.errors import LogError
 from raftlog.interface import Lane, Log
 from statemachine.codec import decode_reply, encode_command
 from statemachine.commands import AnyReply, Command, ExpireSession, OpenSession, RenewSession, SessionReply
+from statemachine.keys import KINDS
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +24,8 @@ Tell = Callable[[SessionEvent], None]
 
 
 class SessionCalls:
-    """`version`, `tzdata` and how many attempts are `running` are shown to the other nodes. `skews` learns what time it
-    is for the others before they give this node any work."""
+    """`version`, `tzdata` and how many attempts are `running` are shown to the other nodes. `kinds` are those of the
+    targets that it can run. `skews` learns what time it is for the others before they give this node any work."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class SessionCalls:
         version: str,
         tzdata: str,
         running: Callable[[], int],
+        kinds: Collection[str],
     ) -> None:
         self._config = config
         self._log = log
@@ -46,6 +48,8 @@ class SessionCalls:
         self._version = version
         self._tzdata = tzdata
         self._running = running
+        # What it cannot run it offers no slots for: such a run waits for a node that can.
+        self._kind_slots = dict(config.kind_slots) | {kind: 0 for kind in KINDS if kind not in kinds}
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
 
@@ -92,6 +96,8 @@ class SessionCalls:
             ahead=self._config.ahead,
             version=self._version,
             tzdata=self._tzdata,
+            kind_slots=self._kind_slots,
+            tags=dict(self._config.tags),
             takes_buckets=self._config.takes_buckets,
         )
 

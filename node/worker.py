@@ -86,6 +86,7 @@ class Worker:
         self._reporter = Reporter(log, timeout_s=config.propose_timeout_s)
         self.attempts = Attempts(
             slots=config.slots,
+            kind_slots=config.kind_slots,
             start_report_after_s=config.start_report_after_s,
             clock=clock,
             executors=executors,

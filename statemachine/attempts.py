@@ -10,12 +10,23 @@ from typing import Any
 
 from statemachine.commands import Complete, Detach, Finish, PlainReply, Reply, Start, Withdraw
 from statemachine.deadlines import is_out_of_time
+from statemachine.keys import KIND_MASK
 from statemachine.lifecycle import UNCLAIMED, allows, change, reason_word, skip
-from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX, TIME_MS_MAX
+from statemachine.limits import (
+    ATTEMPTS_KEPT_MAX,
+    DETAIL_LENGTH_MAX,
+    IN_TIME_POINTS,
+    LASTING_MS,
+    NEARLY_POINTS,
+    NEARLY_TIMED_OUT,
+    TIME_MS_MAX,
+    TIMED_OUT_POINTS,
+)
 from statemachine.records import Attempt, AttemptOutcome, Run, RunState, SkipReason
 from statemachine.skips import SKIP_REASONS
 from statemachine.stopping import RUN_TIMEOUT, end_stopped
 from statemachine.supersede import supersede
+from statemachine.targets import target_name
 from statemachine.ticks import tell_owner
 from statemachine.transitions import Move
 from statemachine.work import Work
@@ -40,6 +51,8 @@ def finish(work: Work, command: Finish) -> Reply:
     run = held_run(work, command, Move.SUCCEED)
     if isinstance(run, Reply):
         return run
+    if run.lane[1] & KIND_MASK:  # not a noop, of which there are most and which take no time
+        _score_target(work, run, command)
     end_attempt(
         work,
         run,
@@ -49,6 +62,22 @@ def finish(work: Work, command: Finish) -> Reply:
         log_bytes=command.log_bytes,
     )
     return OK
+
+
+def _score_target(work: Work, run: Run, command: Finish) -> None:
+    """Note how long the target held a slot. Most have no score, and get none for being in time."""
+    has_timed_out = command.outcome is AttemptOutcome.TIMED_OUT
+    took_ms = command.finished_ms - command.started_ms
+    if not (has_timed_out or took_ms >= LASTING_MS or work.targets.has_any()):
+        return
+    job = work.job(run.job_id)
+    name = None if job is None or job.version != run.job_version else target_name(job.target)
+    if job is None or name is None:
+        return
+    if has_timed_out or took_ms >= max(LASTING_MS, NEARLY_TIMED_OUT * job.timeout_s * 1000):
+        work.targets.add(name, TIMED_OUT_POINTS if has_timed_out else NEARLY_POINTS)
+    elif command.outcome is AttemptOutcome.SUCCEEDED:
+        work.targets.add(name, IN_TIME_POINTS)
 
 
 def end_attempt(work: Work, run: Run, attempt: Attempt, *, retry_at_ms: int, **fields: Any) -> None:

@@ -20,6 +20,7 @@ from statemachine.records import (
     Proposer,
     Run,
     Session,
+    TargetScore,
     Team,
     TimerEntry,
 )
@@ -74,6 +75,8 @@ decode_event: Callable[[bytes], AnyEvent] = decoder_of(AnyEvent)
 decode_job: Callable[[bytes], Job] = decoder_of(Job)
 decode_run: Callable[[bytes], Run] = decoder_of(Run)
 decode_session: Callable[[bytes], Session] = decoder_of(Session)
+decode_target_score: Callable[[bytes], TargetScore] = decoder_of(TargetScore)
+decode_slow_held: Callable[[bytes], dict[int, int]] = decoder_of(dict[int, int])
 decode_team: Callable[[bytes], Team] = decoder_of(Team)
 decode_backfill: Callable[[bytes], Backfill] = decoder_of(Backfill)
 decode_calendar: Callable[[bytes], Calendar] = decoder_of(Calendar)

@@ -12,9 +12,9 @@ from collections import deque
 
 from statemachine.commands import RunClaimed
 from statemachine.deadlines import end_by_fields, is_late_to_begin
-from statemachine.keys import SEPARATOR, U64
-from statemachine.lanes import CLASSES
-from statemachine.lifecycle import change, skip
+from statemachine.keys import LANE_SLOW, SEPARATOR, U64
+from statemachine.lanes import CLASSES, lane_now
+from statemachine.lifecycle import change, move_lane, skip
 from statemachine.limits import HANDOUT_MAX
 from statemachine.records import Run, SkipReason
 from statemachine.rooms import Rooms, takes_claims
@@ -44,6 +44,7 @@ class _Pass:
         self._closed = short
         self.left = left
         self.rooms = Rooms(work, ahead=ahead)
+        self._are_any_slow = work.targets.has_any()
 
     def serve(self) -> bool:
         """False: it stopped with eligible runs still waiting."""
@@ -58,84 +59,111 @@ class _Pass:
         class_ = bytes((number,))
         needs = needs_in(self._work.waiting, class_)
         unseen = teams_in_turn(self._work.waiting, class_, needs, self._closed, self._work.turn(number))
-        ring: deque[bytes] = deque()
+        ring: deque[_Waiting] = deque()
         while True:
             team = next(unseen, None)
-            if team is None:
-                if not ring:
-                    return True
-                team = ring.popleft()
-            served = self._serve_turn(number, needs, team)
+            if team is not None:
+                waiting = _Waiting(self._work, class_, needs, team)
+            elif ring:
+                waiting = ring.popleft()
+            else:
+                return True
+            served = self._serve_turn(number, waiting, alone=team is None and not ring)
             if served is None:
                 return False
             if served:
-                ring.append(team)
+                ring.append(waiting)
 
-    def _serve_turn(self, number: int, needs: list[bytes], team: bytes) -> bool | None:
-        """Hand out what the team's turn allows. False: it has nothing more that could go. None: no room or no time is
-        left."""
-        name, turn = team.decode(), self._work.turn(number)
-        left = turn.left if turn is not None and turn.team == team and turn.left else self._weight(name)
-        prefixes = [(need, bytes((number,)) + need + team + SEPARATOR) for need in needs]
-        while left:
-            found = None if self._is_full(name) else self._first_run(prefixes)
-            if found is None:
-                return False
+    def _serve_turn(self, number: int, waiting: _Waiting, *, alone: bool) -> bool | None:
+        """Hand out what the team's turn allows; turn after turn, if it is alone. False: it has nothing more that could
+        go. None: no room or no time is left."""
+        turn = self._work.turn(number)
+        goes_on = turn is not None and turn.team == waiting.team and turn.left > 0
+        allowed = turn.left if turn is not None and goes_on else waiting.weight
+        served: bool | None = True
+        given = 0
+        while (alone or given < allowed) and (served := self._serve_one(waiting)):
+            given += 1
+        if given:
+            left = allowed - given if given <= allowed else (allowed - given) % waiting.weight
+            self._work.set_turn(number, Turn(waiting.team, left))
+        return served
+
+    def _serve_one(self, waiting: _Waiting) -> bool | None:
+        """Hand out the team's next run. False, None: as of `_serve_turn`."""
+        work, rooms, closed = self._work, self.rooms, self._closed
+        while (found := waiting.first_run(closed, ahead=self._ahead)) is not None:
             need, run = found
             if self.left == 0:
                 return None
             self.left -= 1
-            if is_superseded(self._work, run):
-                supersede(self._work, run)
-                continue
-            if is_late_to_begin(self._work, run):
-                skip(self._work, run, SkipReason.DEADLINE.value)
-                continue
-            node = self.rooms.node_for(need, run)
-            if node is not None:
-                left -= 1
-                self._claim(run, need, node)
-                self._work.set_turn(number, Turn(team, left))
-            elif self.rooms:
-                self._closed.add(need)
+            if is_superseded(work, run):
+                supersede(work, run)
+            elif is_late_to_begin(work, run):
+                skip(work, run, SkipReason.DEADLINE.value)
+            elif (need[0] & LANE_SLOW or self._are_any_slow) and waiting.moves(run):
+                pass
+            elif (node := rooms.node_for(need, run)) is not None:
+                rooms.take(node, need)
+                claim(work, run, node)
+                return True
+            elif rooms:
+                closed.add(need)
             else:
                 return None
-        return True
+        return False
 
-    def _claim(self, run: Run, need: bytes, node: str) -> None:
-        self.rooms.take(node, need)
-        claim(self._work, run, node)
 
-    def _first_run(self, prefixes: list[tuple[bytes, bytes]]) -> tuple[bytes, Run] | None:
-        """The run of the team that has waited longest, of those whose need is not closed."""
+class _Waiting:
+    """What waits of one team in one class; `needs` are those of the class, and may come to be more."""
+
+    __slots__ = ("_class", "_most", "_needs", "_prefixes", "_use", "_work", "team", "weight")
+
+    def __init__(self, work: Work, class_: bytes, needs: list[bytes], team: bytes) -> None:
+        name = team.decode()
+        record = work.team_record(name)
+        self.team = team
+        self.weight = 1 if record is None else record.weight
+        self._work = work
+        self._class = class_
+        self._needs = needs
+        self._most = None if record is None else record.max_concurrent
+        self._use = work.usage[name]
+        self._prefixes: list[tuple[bytes, bytes]] = []
+
+    def first_run(self, closed: set[bytes], *, ahead: bool) -> tuple[bytes, Run] | None:
+        """The run that has waited longest, of those whose need is not closed; None also if the quota is used up."""
+        if self._most is not None and self._is_full(self._most, ahead):
+            return None
+        if len(self._prefixes) != len(self._needs):
+            self._prefixes = [(need, self._class + need + self.team + SEPARATOR) for need in self._needs]
         first, need_of_first = None, b""
-        for need, prefix in prefixes:
-            key = None if need in self._closed else self._work.waiting.first_from(prefix)
-            if key is None or not key.startswith(prefix):
-                continue
-            place = key[len(prefix) :]
-            if first is None or place < first:
-                first, need_of_first = place, need
-        if first is None or (not self._ahead and U64.unpack_from(first)[0] > self._work.now_ms):
+        for need, prefix in self._prefixes:
+            key = None if need in closed else self._work.waiting.first_from(prefix)
+            if key is not None and key.startswith(prefix):
+                place = key[len(prefix) :]
+                if first is None or place < first:
+                    first, need_of_first = place, need
+        if first is None or (not ahead and U64.unpack_from(first)[0] > self._work.now_ms):
             return None
         run = self._work.run(first[U64.size :].decode())
         assert run is not None, "a waiting run must exist"
         return need_of_first, run
 
-    def _weight(self, team: str) -> int:
-        record = self._work.team_record(team)
-        return 1 if record is None else record.weight
+    def moves(self, run: Run) -> bool:
+        """Whether the run belongs in another lane by now; then it waits there."""
+        lane = lane_now(self._work, run)
+        if lane == run.lane:
+            return False
+        move_lane(self._work, run, lane)
+        if lane[1:] not in self._needs:
+            self._needs.append(lane[1:])
+        return True
 
-    def _is_full(self, team: str) -> bool:
+    def _is_full(self, most: int, ahead: bool) -> bool:
         """Whether the team's quota is used up (I7). Ahead of their time runs get half of it at most: a run that is due
         must not wait for one that only will be."""
-        record = self._work.team_record(team)
-        if record is None or record.max_concurrent is None:
-            return False
-        use = self._work.usage.of(team)
-        if use.held >= record.max_concurrent:
-            return True
-        return self._ahead and use.held_ahead >= record.max_concurrent // 2
+        return self._use.held >= most or (ahead and self._use.held_ahead >= most // 2)
 
 
 def claim(work: Work, run: Run, node: str) -> None:

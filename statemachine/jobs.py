@@ -51,7 +51,7 @@ def delete_job(work: Work, command: DeleteJob) -> JobReply:
     work.drop_job(job.job_id)
     archive(work, msgspec.structs.replace(job, deleted_ms=work.now_ms))
     work.count("jobs", -1)
-    work.usage.of(job.team).jobs -= 1
+    work.usage[job.team].jobs -= 1
     work.emit(EVERY_NODE, JobDeleted(job_id=job.job_id))
     return JobReply(job_id=job.job_id, version=job.version)
 
@@ -63,7 +63,7 @@ def _create(work: Work, command: PutJob) -> JobReply:
         return JobReply(code="version_conflict", job_id=job.job_id, version=None if taken is None else taken.version)
     if _is_name_taken(work, job):
         return JobReply(code="name_taken")
-    use, team = work.usage.of(job.team), work.team_record(job.team)
+    use, team = work.usage[job.team], work.team_record(job.team)
     if team is not None and team.max_jobs is not None and use.jobs >= team.max_jobs:
         return JobReply(code="jobs_limit", detail=f"team {job.team} may have {team.max_jobs} jobs")
     use.jobs += 1

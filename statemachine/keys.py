@@ -26,9 +26,13 @@ AFTER_SEPARATOR = b"\x01"
 
 KINDS = ("noop", "http", "container", "command")
 """The kinds of targets, by their codes in a lane. A new one goes to the end; there may be sixteen."""
-KIND_MASK, LANE_TAGGED = 0x0F, 0x10
-"""Of a lane's second byte: the code of the target's kind, and that a digest of tags follows (lanes.py)."""
+KIND_MASK, LANE_TAGGED, LANE_SLOW, LANE_AGED = 0x0F, 0x10, 0x40, 0x80
+"""Of a lane's second byte: the code of the target's kind; that a digest of tags follows (lanes.py); that the number of
+a group of slow targets follows (targets.py); that its runs have waited so long that they stand a class higher
+(aging.py)."""
 TAGS_BYTES = 8
+LANE_END = b"\xff"
+"""After a lane: beyond all of its runs. No team's name begins with this byte."""
 
 
 class RunKey(NamedTuple):
@@ -128,7 +132,8 @@ def kind_of_lane(lane: bytes) -> str:
 
 def lane_length(key: bytes) -> int:
     """How much of a key of `waiting` is its lane."""
-    return 2 + (TAGS_BYTES if key[1] & LANE_TAGGED else 0)
+    flags = key[1]
+    return 2 + (TAGS_BYTES if flags & LANE_TAGGED else 0) + (1 if flags & LANE_SLOW else 0)
 
 
 def split_waiting_key(key: bytes) -> tuple[bytes, str, int, str]:

@@ -14,6 +14,7 @@ import msgspec
 from statemachine.codec import encode
 from statemachine.endings import note_birth, note_change
 from statemachine.keys import (
+    LANE_SLOW,
     SEPARATOR,
     U64,
     bucket_of,
@@ -84,6 +85,14 @@ def change(work: Work, run: Run, move: Move, **fields: Any) -> Run:
     note_change(work, run, new)
     work.put_run(new)
     return new
+
+
+def move_lane(work: Work, run: Run, lane: bytes) -> None:
+    """Let a waiting run wait elsewhere."""
+    moved = msgspec.structs.replace(run, lane=lane)
+    _leave(work, run)
+    _enter(work, moved)
+    work.put_run(moved)
 
 
 def skip(work: Work, run: Run, reason: str) -> Run:
@@ -207,7 +216,7 @@ def _leave(work: Work, run: Run) -> None:
 def _occupy(work: Work, run: Run, change: int) -> None:
     """Nobody holds a detached run, but it is under way: its team's quota counts it on."""
     if run.lease is not None:
-        work.usage.of(run.team).hold(run, change)
+        work.usage[run.team].hold(run, change)
 
 
 def _stop_waiting(work: Work, run: Run) -> None:
@@ -219,10 +228,12 @@ def _stop_waiting(work: Work, run: Run) -> None:
 
 
 def _hold(work: Work, run: Run, change: int) -> None:
-    work.usage.of(run.team).hold(run, change)
+    work.usage[run.team].hold(run, change)
     seat = work.seat_of(run)
     if seat is not None:
         seat.hold(run, change)
+    if run.lane[1] & LANE_SLOW:
+        work.targets.hold(run.lane[-1], change)
 
 
 def _end(work: Work, run: Run) -> None:

@@ -98,6 +98,26 @@ JOB_CONCURRENT_MAX = 1000
 """The highest max_concurrent of a job: its active runs are read whenever one of them is released."""
 PARKED_MAX = 1000
 """Runs of a job that others of it hold back; what comes beyond is skipped(overlap)."""
+TIMED_OUT_POINTS, NEARLY_POINTS, IN_TIME_POINTS = 10, 5, -5
+"""What an attempt adds to the score of its target: timed out, nearly did, succeeded well in time."""
+NEARLY_TIMED_OUT = 0.9
+"""Of its timeout_s: an attempt that took longer was nearly timed out."""
+LASTING_MS = 1000
+"""An attempt that took less holds no slot worth speaking of."""
+TARGET_POINTS_MAX = 60
+SLOW_FROM, SLOW_UNTIL = 30, 10
+"""A target is slow from the first score on until it is no higher than the second: three timeouts in a row, or more than
+a third of its attempts."""
+SLOW_SHARE, SLOW_SHARE_ALL = 4, 2
+"""A slow target holds a quarter of the cluster's slots at most, and all slow ones together a half (one slot at
+least)."""
+SLOW_BUCKETS = 64
+"""Slow targets share lanes and room in so many groups."""
+AGED_AFTER_MS = 5 * 60 * 1000
+"""How long after its release a run that still waits counts one class higher."""
+AGING_LANES_MAX = 64
+AGING_RUNS_MAX = 64
+"""Lanes that a renewal looks at for such runs, and how many it moves in each."""
 HANDOUT_MAX = 2048
 """Runs that one apply hands out or finds superseded; the next apply goes on. Keeps an apply within some 30 ms."""
 SETTLED_MAX = 2048

@@ -350,6 +350,14 @@ class TimerEntry(Record, frozen=True, kw_only=True):
     kind: Literal["release", "retry", "lease"]
 
 
+class TargetScore(Record, frozen=True, kw_only=True):
+    """How much trouble a target made lately (targets.py)."""
+
+    target: str
+    score: int = 0
+    slow: bool = False
+
+
 class Counters(Record, frozen=True, kw_only=True):
     """What the cluster counted, replicated so that no failover resets it."""
 

@@ -10,6 +10,7 @@ from itertools import islice
 
 import msgspec
 
+from statemachine.aging import age
 from statemachine.attempts import lose
 from statemachine.commands import (
     REAP_SLICE_MAX,
@@ -64,6 +65,7 @@ def renew_session(work: Work, command: RenewSession) -> Reply:
     seat.wall_ms = command.now_ms
     work.reread_clocks()
     settle(work)
+    age(work)
     _announce(work, command, command.renewal)
     return SessionReply()
 

@@ -22,6 +22,7 @@ from statemachine.codec import (
 from statemachine.digest import digest_of
 from statemachine.history_records import JobStats
 from statemachine.keys import (
+    LANE_END,
     SEPARATOR,
     U16,
     U64,
@@ -38,6 +39,7 @@ from statemachine.keys import (
     session_prefix,
     split_due_key,
     split_session_key,
+    split_waiting_key,
     team_prefix,
 )
 from statemachine.limits import (
@@ -292,6 +294,19 @@ class Snapshot:
     def queue_depth(self) -> list[int]:
         """How many runs wait for a session with room, by priority (0..9)."""
         return read_depth(self._transaction, self._tables)
+
+    def lanes_waiting(self) -> Iterator[tuple[bytes, Run]]:
+        """Each lane in which runs wait, and one of them: they all need the same of a session."""
+        cursor = self._transaction.cursor(db=self._tables.waiting)
+        found = cursor.first()
+        while found:
+            lane, _, _, run_id = split_waiting_key(cursor.key())
+            yield lane, self._existing_run(run_id)
+            found = cursor.set_range(lane + LANE_END)
+
+    def lane_depth(self, lane: bytes, limit: int) -> int:
+        """How many runs wait in a lane, counted up to the limit."""
+        return sum(1 for _ in islice(self._under(self._tables.waiting, lane), limit))
 
     # --- sessions and buckets
 

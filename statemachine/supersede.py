@@ -39,7 +39,7 @@ def scheduled_run(work: Work, job: Job, run_id: str, due_ms: int, release_ms: in
         state=RunState.SCHEDULED if must_wait else RunState.QUEUED,
         attempts_max=1 + job.max_retries,
         created_ms=work.now_ms,
-        lane=b"" if must_wait else lane_of(job),
+        lane=b"" if must_wait else lane_of(work, job),
         run_on=job.run_on,
         catch_up=catch_up,
         start_by_ms=start_by_ms(job, release_ms),

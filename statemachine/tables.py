@@ -30,18 +30,21 @@ APPLIED_KEY = b"applied_index"
 COUNTERS_KEY = b"counters"
 DEPTH_KEY = b"queue_depth"
 CLOCK_KEY = b"clock"
+AGING_KEY = b"aging"
+SLOW_HELD_KEY = b"slow_held"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tables:
     """LMDB handles of one generation's tables; the comment at each is key → value."""
 
-    meta: Any  # applied_index, counters, queue_depth, clock
+    meta: Any  # applied_index, counters, queue_depth, clock, aging, slow_held
     jobs: Any  # job_id → Job (live ones only)
     job_archive: Any  # job_id \0 version → Job: earlier versions, and the last one of a deleted job
     job_names: Any  # digests of name, team → job_id
     team_jobs: Any  # team \0 job_id → nothing
     teams: Any  # team → Team
+    targets: Any  # digest of a target's name → TargetScore, if it is not 0
     team_use: Any  # team → TeamUse: what it has and holds, counted where it changes
     backfills: Any  # backfill_id → Backfill
     job_backfills: Any  # job_id \0 backfill_id → nothing

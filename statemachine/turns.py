@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from heapq import merge
 
-from statemachine.keys import AFTER_SEPARATOR, SEPARATOR, lane_length
+from statemachine.keys import AFTER_SEPARATOR, LANE_END, SEPARATOR, lane_length
 from statemachine.waiting import WaitingQueue
 from statemachine.work import Turn
 
@@ -21,7 +21,7 @@ def needs_in(waiting: WaitingQueue, class_: bytes) -> list[bytes]:
     while key is not None and key.startswith(class_):
         need = key[1 : lane_length(key)]
         needs.append(need)
-        key = waiting.first_from(class_ + need + b"\xff")  # no team's name begins with this byte
+        key = waiting.first_from(class_ + need + LANE_END)
     return needs
 
 

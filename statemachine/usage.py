@@ -33,23 +33,21 @@ class TeamUse:
         assert self.held >= self.held_ahead >= 0, "a claim ends once"
 
 
-class Usage:
-    """The counts of the teams that one apply touches."""
+class Usage(dict[str, TeamUse]):
+    """The counts of the teams that one apply touches, read when they are first asked for."""
 
     def __init__(self, transaction: Any, tables: Tables) -> None:
+        super().__init__()
         self._transaction = transaction
         self._tables = tables
-        self._teams: dict[str, TeamUse] = {}
 
-    def of(self, team: str) -> TeamUse:
-        use = self._teams.get(team)
-        if use is None:
-            use = self._teams[team] = read_use(self._transaction, self._tables, team)
+    def __missing__(self, team: str) -> TeamUse:
+        use = self[team] = read_use(self._transaction, self._tables, team)
         return use
 
     def flush(self) -> None:
         """Write what changed; a team that has nothing needs no row."""
-        for team, use in sorted(self._teams.items()):
+        for team, use in sorted(self.items()):
             value = _COUNTS.pack(use.jobs, use.held, use.held_ahead)
             if value == (use.stored or _NOTHING):
                 continue

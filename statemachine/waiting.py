@@ -32,8 +32,10 @@ class WaitingQueue:
         return self._stored + len(self._fresh)
 
     def may_have(self, class_: int) -> bool:
-        """Whether something can be waiting in the class of this number (0 is that of priority 9)."""
-        return self._depth[9 - class_] > 0
+        """Whether something can be waiting in the class of this number (0 is that of priority 9): of its own priority,
+        or one below that has aged."""
+        priority = 9 - class_
+        return self._depth[priority] > 0 or (priority > 0 and self._depth[priority - 1] > 0)
 
     def add(self, key: bytes, priority: int) -> None:
         self._fresh.append(key)

@@ -26,6 +26,7 @@ from statemachine.history_records import Ending
 from statemachine.keys import U16, U64, bucket_of, kind_of_lane
 from statemachine.records import BucketOwner, Counters, Job, Run, Session, Team
 from statemachine.tables import CLOCK_KEY, COUNTERS_KEY, Tables
+from statemachine.targets import Targets
 from statemachine.usage import Usage
 from statemachine.waiting import WaitingQueue
 
@@ -117,6 +118,7 @@ class Work:
         self.events: list[Event] = []
         self.waiting = WaitingQueue(transaction, tables)
         self.usage = Usage(transaction, tables)
+        self.targets = Targets(transaction, tables)
         self._teams: dict[str, Team | None] = {}
         self.freed: set[str] = set()
         """Jobs of which something ended or changed that may have held runs back (overlap.py)."""
@@ -301,6 +303,7 @@ class Work:
         self.waiting.flush()
         self._flush_endings()
         self.usage.flush()
+        self.targets.flush()
         self._flush_counters()
         self._flush_clock()
 

@@ -13,7 +13,8 @@ async def test_the_cluster_has_exactly_the_fields_of_the_example(twin: Twin, twi
     body = await answer.json()
     assert list(body) == ["cluster_id", "node", "leader", "term", "applied_index", "quorum", "tzdata", "nodes"]
     assert list(body["nodes"][0]) == [
-        *("node", "http", "raft", "role", "live", "buckets", "running", "slots", "applied_index"),
+        *("node", "http", "raft", "role", "live", "buckets", "running", "slots"),
+        *("kind_slots", "tags", "applied_index"),
         *("skew_s", "disk_low", "version"),
     ]
     assert (body["node"], body["term"], body["quorum"]) == ("n1", 7, True)

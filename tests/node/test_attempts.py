@@ -15,7 +15,7 @@ from node.live_files import LiveFiles
 from node.live_log import LiveLog
 from node.work import Definition, Work, rfc3339
 from statemachine.commands import Start
-from statemachine.records import HttpTarget, Job, NoopTarget, Target
+from statemachine.records import ContainerTarget, HttpTarget, Job, NoopTarget, Target
 from tests.node.test_timers import claim
 
 DONE = Outcome(kind=OutcomeKind.SUCCEEDED)
@@ -100,7 +100,7 @@ async def settle() -> None:
 
 def work(run_id: str, target: Target | None = None, *, priority: int = 5, session: int = 1) -> Work:
     job = Job(job_id="j", name="a", team="t", target=target or HttpTarget(url="http://a/"), created_ms=0, updated_ms=0)
-    kind = "noop" if isinstance(target, NoopTarget) else "http"
+    kind = str((target or HttpTarget(url="http://a/")).__struct_config__.tag)
     one = claim(run_id, priority=priority, session=session)
     return Work(claim=one, definition=Definition(job=job, target={"type": kind}), args=b"null", api_url="http://n1")
 
@@ -120,9 +120,10 @@ def bench() -> Bench:
     told, gate, clock, holds = Told(), Gate(), Clock(), [True]
     attempts = Attempts(
         slots=2,
+        kind_slots={"container": 1},
         start_report_after_s=1.0,
         clock=clock,
-        executors={"http": gate, "noop": NoopExecutor()},
+        executors={"http": gate, "container": gate, "noop": NoopExecutor()},
         sink=told,
         may_start=lambda: holds[0],
     )
@@ -135,11 +136,26 @@ async def test_no_more_run_at_once_than_there_are_slots_and_the_highest_priority
     await settle()
     assert bench.told.began == ["d", "a"]
     assert (len(bench.attempts), bench.attempts.waiting) == (2, 2)
-    assert bench.attempts.running_by_kind() == {"http": 2, "noop": 0}
+    assert bench.attempts.running_by_kind() == {"http": 2, "container": 0, "noop": 0}
     await bench.gate.let("a")
     bench.attempts.step()
     assert bench.told.began == ["d", "a", "b"]
     assert bench.told.finished == [("a", OutcomeKind.SUCCEEDED)]
+
+
+async def test_a_kind_whose_slots_are_taken_keeps_no_other_waiting(bench: Bench) -> None:
+    image = ContainerTarget(image="busybox")
+    bench.attempts.take([work("a", image, priority=9), work("b", image, priority=9), work("c")])
+    bench.attempts.step()
+    await settle()
+    assert bench.told.began == ["a", "c"]
+    assert bench.attempts.running_by_kind() == {"http": 1, "container": 1, "noop": 0}
+    await bench.gate.let("c")
+    bench.attempts.step()
+    assert bench.attempts.waiting == 1
+    await bench.gate.let("a")
+    bench.attempts.step()
+    assert bench.told.began == ["a", "c", "b"]
 
 
 async def test_instant_attempts_need_no_slot_and_no_task(bench: Bench) -> None:
@@ -233,7 +249,12 @@ async def test_an_executor_that_raises_fails_the_attempt(bench: Bench, caplog: p
 async def test_a_kind_that_this_node_does_not_know_fails_the_attempt() -> None:
     told = Told()
     attempts = Attempts(
-        slots=1, start_report_after_s=1.0, clock=Clock(), executors={}, sink=told, may_start=lambda: True
+        slots=1,
+        start_report_after_s=1.0,
+        clock=Clock(),
+        executors={},
+        sink=told,
+        may_start=lambda: True,
     )
     attempts.take([work("a")])
     attempts.step()

@@ -89,6 +89,7 @@ def test_create_sends_every_option(horae: Horae) -> None:
         *("--misfire-policy", "run_once", "--misfire-window", "3600", "--max-runs", "9"),
         *("--max-concurrent", "2", "--start-deadline", "60", "--run-timeout", "1800"),
         *("--idempotency-key", "c0ffee"),
+        *("--run-on", "zone=eu", "--run-on", "a=b"),
     )
     job_id = json.loads(created.stdout)["job_id"]
     job = json.loads(horae("job", "show", job_id).stdout)
@@ -100,6 +101,7 @@ def test_create_sends_every_option(horae: Horae) -> None:
     assert (job["start_deadline_s"], job["run_timeout_s"]) == (60, 1800)
     assert (job["overlap_policy"], job["max_concurrent"], job["misfire_policy"]) == ("skip", 2, "run_once")
     assert (job["misfire_window_s"], job["max_runs"]) == (3600, 9)
+    assert job["run_on"] == {"zone": "eu", "a": "b"}
 
 
 def test_create_prints_what_the_api_answers(horae: Horae) -> None:

@@ -42,6 +42,7 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
         *("--peers", PEERS, "--cluster-secret-file", "/s", "--bootstrap", "--insecure", "--slots", "8"),
         *("--ahead", "9", "--log-level", "debug", "--log-format", "json"),
         *("--docker-socket", "unix:///d.sock", "--allow-host-network"),
+        *("--container-slots", "3", "--command-slots", "2", "--tag", "zone=eu", "--tag", "disk=ssd"),
         *("--allow-commands", "--allow-link-local", "--access-log", "--raft-log-mib", "2"),
         *("--log-mib", "3", "--log-store", "s3://logs/prod", "--log-store-endpoint", "http://127.0.0.1:9000"),
     )
@@ -57,6 +58,9 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
             bootstrap=True,
             insecure=True,
             slots=8,
+            container_slots=3,
+            command_slots=2,
+            tags={"zone": "eu", "disk": "ssd"},
             ahead=9,
             raft_log_mib=2,
             log_mib=3,
@@ -71,6 +75,17 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
             log_format="json",
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("tags", "part"), [(["zone"], "NAME=VALUE"), (["a=1", "a=2"], "twice"), (["=x"], "NAME=VALUE")]
+)
+def test_a_tag_that_is_none_is_wrong_usage(tags: list[str], part: str, served: list[ServeSettings]) -> None:
+    flags = [word for tag in tags for word in ("--tag", tag)]
+    result = horae(
+        "serve", "--data-dir", "/d", "--node-id", "n1", "--peers", PEERS, "--cluster-secret-file", "/s", *flags
+    )
+    assert (result.exit_code, part in result.output, served) == (2, True, [])
 
 
 def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> None:

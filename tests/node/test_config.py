@@ -26,6 +26,11 @@ def test_the_defaults_of_the_command_line_are_those_of_the_node() -> None:
     assert (SETTINGS.slots, SETTINGS.ahead) == (config.slots, config.ahead)
 
 
+def test_a_small_node_has_no_more_slots_for_containers_than_slots() -> None:
+    assert SETTINGS.node_config().kind_slots == {"container": 32}
+    assert replace(SETTINGS, slots=8, command_slots=2).node_config().kind_slots == {"container": 8, "command": 2}
+
+
 @pytest.mark.parametrize(
     ("change", "part"),
     [
@@ -35,6 +40,10 @@ def test_the_defaults_of_the_command_line_are_those_of_the_node() -> None:
         ({"http": "127.0.0.1:0"}, "HOST:PORT"),
         ({"http": "127.0.0.1:99999"}, "HOST:PORT"),
         ({"http": ":8101"}, "HOST:PORT"),
+        ({"container_slots": 9, "slots": 8}, "container_slots: must be 0 to slots"),
+        ({"command_slots": 9, "slots": 8}, "command_slots"),
+        ({"tags": {"-": "x"}}, "tag -=x: the label's name"),
+        ({"tags": {str(number): "" for number in range(33)}}, "32 tags"),
         ({"node_id": "n3"}, "must name this node"),
         ({"worker": True}, "n1 is a worker, and so none of them"),
         ({"worker": True, "node_id": "w1", "bootstrap": True}, "bootstrap: is for the members"),

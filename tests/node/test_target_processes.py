@@ -131,3 +131,10 @@ def is_running(socket: str, name: str) -> bool:
 )
 def test_a_kind_that_a_node_does_not_run_comes_with_the_remedy(kind: str, detail: str) -> None:
     assert describe_missing(kind) == detail
+
+
+async def test_a_command_waits_for_a_node_that_runs_commands_and_says_so(live: LiveNode) -> None:
+    await live.wait_for_session()
+    created = await live.service.create_job(draft("true"))
+    run = await live.service.run_now(created.job_id)
+    assert (run.state, run.reason) == (RunState.QUEUED, "waits: no live node runs targets of type command")

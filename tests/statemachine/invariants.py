@@ -10,11 +10,14 @@ from statemachine.codec import (
     decode_job,
     decode_run,
     decode_session,
+    decode_slow_held,
     decode_stats,
     decode_timer,
 )
 from statemachine.history_records import JobStats
 from statemachine.keys import (
+    LANE_AGED,
+    LANE_SLOW,
     U64,
     bucket_of,
     kind_of_lane,
@@ -28,6 +31,7 @@ from statemachine.keys import (
 )
 from statemachine.records import FINAL_STATES, Run, RunState
 from statemachine.stats import with_ending
+from statemachine.tables import SLOW_HELD_KEY
 from tests.statemachine.driver import Driver
 
 
@@ -77,7 +81,7 @@ def each_run_stands_in_its_one_place(driver: Driver, runs: dict[str, Run]) -> No
     for key in driver.table("waiting"):
         run = runs[split_waiting_key(key)[3]]
         assert key == waiting_key(run.lane, run.team, run.release_ms, run.run_id)
-        assert run.lane[0] == 9 - run.priority
+        assert run.lane[0] == 9 - run.priority - bool(run.lane[1] & LANE_AGED)
     jobs = {job.job_id: job for job in map(decode_job, driver.table("jobs").values())}
     for key in driver.table("waiting"):
         run = runs[split_waiting_key(key)[3]]
@@ -113,6 +117,8 @@ def uses_equal_a_recount(driver: Driver, runs: dict[str, Run]) -> None:
     claimed = [runs[key.split(b"\0", 1)[1][8:].decode()] for key in driver.table("claims")]
     held = Counter(run.team for run in [*claimed, *(run for run in runs.values() if run.lease is not None)])
     ahead = Counter(run.team for run in claimed if run.ahead)
+    groups = Counter(run.lane[-1] for run in claimed if run.lane[1] & LANE_SLOW)
+    assert groups == Counter(slow_held_of(driver))
     kinds = Counter((run.node, run.session, run.ahead, kind_of_lane(run.lane)) for run in claimed)
     for session in map(decode_session, driver.table("sessions").values()):
         for kind, most in session.kind_slots.items():
@@ -123,6 +129,11 @@ def uses_equal_a_recount(driver: Driver, runs: dict[str, Run]) -> None:
         uses = {key.decode(): snapshot.team_use(key.decode()) for key in driver.table("team_use")}
     counted = {name: (use.jobs, use.held, use.held_ahead) for name, use in uses.items()}
     assert counted == {team: (jobs[team], held[team], ahead[team]) for team in {*jobs, *held}}
+
+
+def slow_held_of(driver: Driver) -> dict[int, int]:
+    value = driver.table("meta").get(SLOW_HELD_KEY)
+    return {} if value is None else decode_slow_held(value)
 
 
 def each_job_stands_at_one_tick(driver: Driver) -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from statemachine import commands as c
 from statemachine.records import Attempt, AttemptOutcome, Job, Run, RunKind, RunState, Session
 from tests.statemachine.model_backfills import ModelBackfills
+from tests.statemachine.model_buckets import ModelBuckets
 from tests.statemachine.model_completion import CompletionModel
 from tests.statemachine.model_jobs import ModelJobs
 from tests.statemachine.model_overlap import OverlapModel
@@ -23,7 +24,7 @@ from tests.statemachine.model_teams import ModelTeams
 FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
 
 
-class Model(ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams):
+class Model(ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams, ModelBuckets):
     """Commands, as handlers named after their tags."""
 
     def apply(self, commands: Sequence[c.Command], node: str = "n1") -> tuple[list[c.Reply], list[tuple[str, Any]]]:
@@ -159,6 +160,11 @@ class Model(ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams
         run = self.held(command.run_id, command.token, *HELD)
         if isinstance(run, c.Reply):
             return run
+        job, took_ms = self.jobs.get(run.job_id), command.finished_ms - command.started_ms
+        if job is not None and job.version == run.job_version:
+            late = took_ms >= max(SECOND, 0.9 * job.timeout_s * SECOND)
+            points = {AttemptOutcome.TIMED_OUT: 10, AttemptOutcome.SUCCEEDED: 5 if late else -5}
+            self.score(job, points.get(command.outcome, 5 if late else 0))
         run = self.end_attempt(run, command.outcome, command.started_ms, command.finished_ms, command.status)
         run = self.set(run, log_bytes=command.log_bytes)
         self.after_attempt(run, command.outcome, self.retry_at(command))
@@ -239,7 +245,7 @@ class Model(ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams
             self.counts["attempts_retried"] += 1
             self.set(run, state=RunState.QUEUED, attempt=run.attempt + 1, finished_ms=None, **FREE)
 
-    # --- sessions and buckets
+    # --- sessions
 
     def open_session(self, command: c.OpenSession) -> c.Reply:
         before = self.sessions.get(command.node)
@@ -280,6 +286,7 @@ class Model(ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams
         fields["suspect"] = False
         self.sessions[command.node] = replace(session, **fields)
         self.history.settle()
+        self.age()
         self.renewed(command, command.renewal)
         return c.SessionReply()
 
@@ -315,24 +322,3 @@ class Model(ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams
     def renewed(self, command: c.OpenSession | c.RenewSession, renewal: int) -> None:
         fields = {"node": command.node, "incarnation": command.incarnation, "renewal": renewal}
         self.events.append(("*", c.SessionRenewed(wall_ms=command.now_ms, **fields)))
-
-    def assign_buckets(self, command: c.AssignBuckets) -> c.Reply:
-        codes = tuple(self.move(move) for move in command.moves)
-        if "ok" in codes:
-            self.events.append(("*", c.BucketsMoved()))
-        return c.AssignReply(codes=codes)
-
-    def move(self, move: c.BucketMove) -> str:
-        _, epoch = self.buckets.get(move.bucket, (None, 0))
-        if move.expected_epoch != epoch:
-            return "stale_epoch"
-        if move.node is not None:
-            session = self.sessions.get(move.node)
-            if session is None or not session.live:
-                return "unknown_session"
-            if session.draining:
-                return "draining"
-            if not session.takes_buckets:
-                return "takes_no_buckets"
-        self.buckets[move.bucket] = (move.node, epoch + 1)
-        return "ok"

@@ -6,10 +6,10 @@ from typing import Any
 
 from statemachine import commands as c
 from statemachine.records import Run, RunState, Session
-from tests.statemachine.model_state import HELD, ModelState
+from tests.statemachine.model_state import HELD, SECOND, ModelState
 
-Need = tuple[str, frozenset[tuple[str, str]]]
-"""The kind of a run's target, and the tags that it wants."""
+Need = tuple[str, frozenset[tuple[str, str]], int | None]
+"""The kind of a run's target, the tags that it wants, and the group of slow targets that it is in."""
 
 
 class ModelHandOut(ModelState):
@@ -39,10 +39,24 @@ class ModelHandOut(ModelState):
         waiting = [run for run in waiting if self.need_of(run) not in closed and not self.is_full(run.team, due=due)]
         if not waiting:
             return None
-        priority = max(run.priority for run in waiting)
-        waiting = [run for run in waiting if run.priority == priority]
+        priority = max(self.class_of(run) for run in waiting)
+        waiting = [run for run in waiting if self.class_of(run) == priority]
         team = self.whose_turn(priority, sorted({run.team for run in waiting}))
         return min((run for run in waiting if run.team == team), key=lambda run: (run.release_ms, run.run_id))
+
+    def class_of(self, run: Run) -> int:
+        return run.priority + (run.run_id in self.aged)
+
+    def age(self) -> None:
+        """With each renewal: what has waited five minutes counts one class higher, until it is handed out."""
+        for run in self.runs.values():
+            if (
+                run.state is RunState.QUEUED
+                and not run.parked
+                and run.priority < 9
+                and run.release_ms <= self.now_ms - 300 * SECOND
+            ):
+                self.aged.add(run.run_id)
 
     def whose_turn(self, priority: int, teams: list[str]) -> str:
         last, left = self.turns.get(priority, ("", 0))
@@ -58,7 +72,15 @@ class ModelHandOut(ModelState):
 
     def need_of(self, run: Run) -> Need:
         job = self.definition_of(run)
-        return job.target.__struct_config__.tag, frozenset(job.run_on.items())  # type: ignore[return-value]
+        kind = str(job.target.__struct_config__.tag)
+        return kind, frozenset(job.run_on.items()), self.groups.get(run.run_id)
+
+    def has_share(self, group: int) -> bool:
+        """A slow target's runs hold a quarter of the slots at most, and all such runs a half."""
+        slots = sum(session.slots for session in self.sessions.values() if self.takes_claims(session))
+        held = [run for run in self.runs.values() if run.state in HELD and run.lease is None]
+        groups = [self.groups[run.run_id] for run in held if self.groups.get(run.run_id) is not None]
+        return groups.count(group) < max(1, slots // 4) and len(groups) < max(1, slots // 2)
 
     def is_full(self, team: str, *, due: bool) -> bool:
         """Ahead of their time a team may hold half of its quota."""
@@ -77,6 +99,12 @@ class ModelHandOut(ModelState):
         if self.is_late(run):
             self.skip(run, "deadline")
             return True
+        if self.group_now(run) != self.groups.get(run.run_id):
+            self.groups[run.run_id] = self.group_now(run)
+            return True
+        group = self.groups[run.run_id]
+        if group is not None and not self.has_share(group):
+            return False
         room = {node: free for node, free in self.room(run, due=due).items() if free > 0}
         if not room:
             return False
@@ -85,7 +113,7 @@ class ModelHandOut(ModelState):
         owner, _ = self.owner_of(run.job_id)
         node = owner if owner in wanted and owner != last else min(wanted, key=lambda node: (-wanted[node], node))
         assert node is not None
-        self.take_turn(run.priority, run.team)
+        self.take_turn(self.class_of(run), run.team)
         self.claim(run, node)
         return True
 
@@ -113,7 +141,7 @@ class ModelHandOut(ModelState):
 
     def room(self, run: Run, *, due: bool) -> dict[str, int]:
         """What each session that has the run's tags can still take of its kind."""
-        kind, tags = self.need_of(run)
+        kind, tags, _ = self.need_of(run)
         rooms = {}
         for node, session in self.sessions.items():
             if self.takes_claims(session) and tags <= session.tags.items():

@@ -9,7 +9,7 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from statemachine import commands as c
-from statemachine.records import Job, Run, RunKind, RunState, Session, Team
+from statemachine.records import HttpTarget, Job, Run, RunKind, RunState, Session, Team
 from tests.statemachine.model_history import ModelHistory
 
 SECOND = 1000
@@ -32,6 +32,9 @@ class ModelState:
         self.buckets: dict[int, tuple[str | None, int]] = {}
         self.passed_by: dict[str, int] = {}
         self.keys: dict[tuple[str, str], tuple[bytes, str]] = {}
+        self.aged: set[str] = set()
+        self.scores: dict[str, tuple[int, bool]] = {}
+        self.groups: dict[str, int | None] = {}
         self.turns: dict[int, tuple[str, int]] = {}
         self.counts: Counter[str] = Counter()
         self.history = ModelHistory()
@@ -100,6 +103,7 @@ class ModelState:
         )
 
     def make_anew(self, run: Run, job: Job, release_ms: int, *, catch_up: bool) -> None:
+        self.aged.discard(run.run_id)
         fresh = self.new_run(job, run.run_id, run.kind, run.due_ms)
         self.runs[run.run_id] = replace(
             fresh,
@@ -148,6 +152,10 @@ class ModelState:
         if fields.get("state", RunState.QUEUED) is not RunState.QUEUED:
             fields["parked"] = False
         self.runs[run.run_id] = replace(run, **fields)
+        if "state" in fields:
+            self.aged.discard(run.run_id)
+        if fields.get("state") is RunState.QUEUED:
+            self.groups[run.run_id] = self.group_now(self.runs[run.run_id])
         if run.state is not self.runs[run.run_id].state:
             self.history.changes.append((run, self.runs[run.run_id]))
         return self.runs[run.run_id]
@@ -164,6 +172,25 @@ class ModelState:
     def definition_of(self, run: Run) -> Job:
         """The version of its job that made the run."""
         return self.versions[run.job_id, run.job_version]
+
+    def group_now(self, run: Run) -> int | None:
+        """The group that a waiting run's target is in, if that is slow now; a run of a definition that is gone stays
+        in the one that it was in."""
+        job = self.jobs.get(run.job_id)
+        if job is None or job.version != run.job_version:
+            return self.groups.get(run.run_id)
+        host = self.host_of(job)
+        return crc32(f"host {host}".encode()) % 64 if self.scores.get(host, (0, False))[1] else None
+
+    def host_of(self, job: Job) -> str:
+        return job.target.url.split("/")[2] if isinstance(job.target, HttpTarget) else ""
+
+    def score(self, job: Job, points: int) -> None:
+        host = self.host_of(job)
+        score, slow = self.scores.get(host, (0, False))
+        score = min(max(score + points, 0), 60)
+        if host:
+            self.scores[host] = (score, score >= 30 or (slow and score > 10))
 
     def owner_of(self, job_id: str) -> tuple[str | None, int]:
         return self.buckets.get(crc32(job_id.encode()) % 1024, (None, 0))

@@ -22,7 +22,7 @@ def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
         job_id=job_id,
         name=numbers.pick((job_id, job_id, "a", "b")),
         team=TEAMS[JOBS.index(job_id) % 2],
-        target=numbers.pick((NoopTarget(), NoopTarget(), HttpTarget(url="http://a/"))),
+        target=numbers.pick((NoopTarget(), HttpTarget(url="http://a/"), HttpTarget(url="http://a/x"))),
         run_on=numbers.pick(({}, {}, {}, {"zone": "eu"}, {"zone": "eu", "disk": "ssd"})),
         priority=numbers.pick((5, 9)),
         max_retries=numbers.below(3),

@@ -5,6 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemachine.keys import (
+    KINDS,
+    LANE_AGED,
+    LANE_SLOW,
+    LANE_TAGGED,
+    TAGS_BYTES,
     RunKey,
     bucket_of,
     due_key,
@@ -18,10 +23,8 @@ from statemachine.keys import (
     split_waiting_key,
     waiting_key,
 )
-from statemachine.lanes import lane_of
-from statemachine.limits import TEAM_LENGTH_MAX, TIME_MS_MAX
-from statemachine.records import HttpTarget, NoopTarget, RunKind
-from tests.statemachine.driver import a_job
+from statemachine.limits import SLOW_BUCKETS, TEAM_LENGTH_MAX, TIME_MS_MAX
+from statemachine.records import RunKind
 
 LMDB_KEY_BYTES_MAX = 511
 
@@ -104,11 +107,18 @@ def test_due_keys_split(due_ms: int, bucket: int, job_id: str) -> None:
     assert split_due_key(due_key(due_ms, bucket, job_id)) == (due_ms, bucket, job_id)
 
 
+def lane(class_: int, kind: int, tags: bytes, group: bytes, aged: int) -> bytes:
+    flags = kind | (LANE_TAGGED if tags else 0) | (LANE_SLOW if group else 0) | aged
+    return bytes((class_, flags)) + tags + group
+
+
 lanes = st.builds(
-    lambda priority, kind, tags: lane_of(a_job(priority=priority, target=kind, run_on=tags)),
+    lane,
     st.integers(0, 9),
-    st.sampled_from([NoopTarget(), HttpTarget(url="http://a/")]),
-    st.sampled_from([{}, {"zone": "eu"}, {"zone": "us"}]),
+    st.integers(0, len(KINDS) - 1),
+    st.one_of(st.just(b""), st.binary(min_size=TAGS_BYTES, max_size=TAGS_BYTES)),
+    st.one_of(st.just(b""), st.integers(0, SLOW_BUCKETS - 1).map(lambda group: bytes((group,)))),
+    st.sampled_from((0, LANE_AGED)),
 )
 
 

@@ -134,3 +134,15 @@ def test_whoever_makes_a_run_that_waits_need_not_know_of_lanes(driver: Driver) -
     with driver.environment.begin(write=True) as transaction:
         made = create(Work(transaction, driver.machine.tables(transaction), "n1"), run)
     assert (kind_of_lane(made.lane), made.run_on) == ("http", {"zone": "eu"})
+
+
+def test_what_waits_is_seen_lane_by_lane(driver: Driver) -> None:
+    """For a scrape: a seek a lane, however many runs wait in it."""
+    driver.put("A")
+    driver.put("B", team="u")
+    driver.put("C", target=HTTP, run_on={"zone": "eu"}, priority=9)
+    driver.apply(*(run_now(job_id, nonce) for job_id in "ABC" for nonce in "xyz"))
+    with driver.snapshot() as snapshot:
+        lanes = list(snapshot.lanes_waiting())
+        assert [(kind_of_lane(lane), run.job_id) for lane, run in lanes] == [("http", "C"), ("noop", "A")]
+        assert [snapshot.lane_depth(lane, 5) for lane, _ in lanes] == [3, 5]
