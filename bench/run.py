@@ -12,6 +12,7 @@ from bench.api import Api
 from bench.burst import Burst
 from bench.callbacks import Callbacks
 from bench.failover import Failover
+from bench.fairness import Fairness
 from bench.figures import Figure, Round, collect_figures
 from bench.latency import Latency
 from bench.local_cluster import LocalCluster
@@ -35,13 +36,14 @@ class Work(Protocol):
 class BenchSettings:
     """What is asked for. `directory`: where the nodes keep their data; absent, a temporary one."""
 
-    works: Sequence[str] = ("B1", "B2", "B3", "B6", "B7")
+    works: Sequence[str] = ("B1", "B2", "B3", "B6", "B7", "B8")
     rounds: int = 3
     burst: Burst = field(default_factory=Burst)
     callbacks: Callbacks = field(default_factory=Callbacks)
     sustained: Sustained = field(default_factory=Sustained)
     failover_seconds: int = 40
     writes: int = 200
+    fairness: Fairness = field(default_factory=Fairness)
     directory: Path | None = None
 
 
@@ -75,6 +77,8 @@ def _work(name: str, settings: BenchSettings, cluster: LocalCluster, root: Path)
         return settings.callbacks
     if name == "B3":
         return settings.sustained
+    if name == "B8":
+        return settings.fairness
     if name == "B7":
         return Latency(directory=root, writes=settings.writes)
     load = Sustained(
@@ -95,4 +99,9 @@ def _settings_in_words(settings: BenchSettings) -> dict[str, str]:
             said[name] = "{rate:,} runs/s for {seconds} s by noop jobs @every {every_s}s".format(**load)
     if "B7" in settings.works:
         said["B7"] = f"{settings.writes:,} jobs created one by one at the leader, and as many at a follower"
+    if "B8" in settings.works:
+        crowd = settings.fairness
+        said["B8"] = (
+            f"{crowd.jobs:,} callbacks of one team due at once, {crowd.hold_s:g} s each; another team's, one a second"
+        )
     return said

@@ -12,11 +12,12 @@ from rich.console import Console
 from bench.burst import Burst
 from bench.callbacks import Callbacks
 from bench.errors import BenchFailed
+from bench.fairness import Fairness
 from bench.local_cluster import NodeDied
 from bench.run import BenchSettings, run_bench
 from bench.sustained import Sustained
 
-WORKS = ("B1", "B2", "B3", "B6", "B7")
+WORKS = ("B1", "B2", "B3", "B6", "B7", "B8")
 
 
 @click.command()
@@ -36,6 +37,7 @@ WORKS = ("B1", "B2", "B3", "B6", "B7")
 )
 @click.option("--failover-seconds", type=click.IntRange(24), default=40, show_default=True, help="B6: how long.")
 @click.option("--writes", type=click.IntRange(1), default=200, show_default=True, help="B7: at each of two nodes.")
+@click.option("--crowd", type=click.IntRange(1), default=10_000, show_default=True, help="B8: runs of the big team.")
 @click.option(
     "--directory",
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
@@ -52,10 +54,11 @@ def bench(
     every: int,
     failover_seconds: int,
     writes: int,
+    crowd: int,
     directory: Path | None,
 ) -> None:
     """Measure a cluster of three nodes that is started for it: B1 burst, B2 callbacks, B3 sustained, B6 failover, B7
-    commit latency (all, if none is named).
+    commit latency, B8 fairness between teams (all, if none is named).
 
     \b
     Examples:
@@ -70,6 +73,7 @@ def bench(
         sustained=Sustained(rate=rate, seconds=seconds, every_s=every),
         failover_seconds=failover_seconds,
         writes=writes,
+        fairness=Fairness(jobs=crowd),
         directory=directory,
     )
     console = Console(stderr=True)

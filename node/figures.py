@@ -31,6 +31,7 @@ def figures_of(reader: StateReader, now_ms: Callable[[], int]) -> StateFigures:
             lmdb_used_bytes=space.used_bytes,
             lmdb_map_bytes=space.map_bytes,
             unplaceable=unplaceable(snapshot),
+            slow_targets=len(snapshot.slow_targets()),
             team_claims=_team_claims(snapshot),
             live_nodes=[session.node for session in snapshot.sessions() if session.live],
         )

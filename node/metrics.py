@@ -31,6 +31,8 @@ class StateFigures:
     """Runs that wait for a session with room, by priority."""
     unplaceable: int = 0
     """Of those, the ones that no live node has the tags or the executor for (counted up to a limit)."""
+    slow_targets: int = 0
+    """Hosts, images and programs that time out often, and hold a share of the slots only."""
     team_claims: Mapping[str, int] = field(default_factory=dict)
     """Runs under way, by team with settings (up to a limit)."""
     due_not_queued: int = 0
@@ -147,6 +149,7 @@ def _state(figures: StateFigures) -> Iterable[Metric]:
     yield _labelled(GaugeMetricFamily, "horae_team_claims", "Runs under way of teams with settings.", "team", claims)
     for name, text, value in (
         ("horae_runs_unplaceable", "Runs that wait and that no live node can run.", figures.unplaceable),
+        ("horae_slow_targets", "Targets that are held back since they time out often.", figures.slow_targets),
         ("horae_due_not_queued", "Ticks past their time without a run.", figures.due_not_queued),
         ("horae_jobs_overdue", "Jobs whose tick is late beyond a failover.", figures.jobs_overdue),
         ("horae_lmdb_used_bytes", "Bytes of the database that are in use.", figures.lmdb_used_bytes),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from statemachine.keys import kind_of_lane
+from statemachine.keys import LANE_SLOW, kind_of_lane
 from statemachine.records import Run, RunState, Session
 from statemachine.snapshot import Snapshot
 
@@ -20,7 +20,7 @@ def explained(snapshot: Snapshot, run: Run) -> Run:
     is_early = clock_ms is not None and run.release_ms > clock_ms
     if run.state is not RunState.QUEUED or run.reason is not None or is_early:
         return run
-    why = _unfit(_live(snapshot), run) or _quota(snapshot, run)
+    why = _unfit(_live(snapshot), run) or _quota(snapshot, run) or _slow(run)
     return run if why is None else msgspec.structs.replace(run, reason=f"waits: {why}")
 
 
@@ -55,6 +55,11 @@ def _quota(snapshot: Snapshot, run: Run) -> str | None:
     if team is None or team.max_concurrent is None or snapshot.team_use(run.team).held < team.max_concurrent:
         return None
     return f"team {run.team} has its max_concurrent of {team.max_concurrent} runs under way"
+
+
+def _slow(run: Run) -> str | None:
+    is_slow = run.lane[1] & LANE_SLOW
+    return "its target times out often, and holds its share of the slots" if is_slow else None
 
 
 def _text(tags: Mapping[str, str]) -> str:

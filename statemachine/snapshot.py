@@ -16,6 +16,7 @@ from statemachine.codec import (
     decode_job,
     decode_run,
     decode_session,
+    decode_target_score,
     decode_team,
     decode_timer,
 )
@@ -307,6 +308,11 @@ class Snapshot:
     def lane_depth(self, lane: bytes, limit: int) -> int:
         """How many runs wait in a lane, counted up to the limit."""
         return sum(1 for _ in islice(self._under(self._tables.waiting, lane), limit))
+
+    def slow_targets(self) -> list[str]:
+        """The targets whose runs hold only a share of the slots, by name."""
+        scores = [decode_target_score(value) for _, value in self._under(self._tables.targets, b"")]
+        return sorted(score.target for score in scores if score.slow)
 
     # --- sessions and buckets
 

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from bench.burst import burst_figures
 from bench.failover import longest_gap_s
+from bench.fairness import Spans, fairness_figures
 from bench.figures import Figure, collect_figures, percentile
 from bench.latency import Sample, latency_figures
 from bench.report import Report
@@ -126,3 +127,15 @@ def test_a_figure_without_a_bar_neither_holds_nor_fails() -> None:
 
 def test_each_figure_is_measured_at_least_three_times() -> None:
     assert BenchSettings().rounds == 3
+
+
+def test_fairness_compares_the_single_team_alone_with_it_beside_the_crowd() -> None:
+    """(M9, B8)"""
+    alone = [run(second + 0.01, due=second) for second in range(20)]
+    between = [run(25.0, due=22)]
+    beside = [run(second + 0.02, due=second) for second in range(30, 40)]
+    figures = fairness_figures([*alone, *between, *beside], Spans(DUE_S, DUE_S + 20, DUE_S + 30, DUE_S + 40), 1000)
+    assert figures["start delay p99 alone (s)"] == pytest.approx(0.01)
+    assert figures["start delay p99 beside the crowd (s)"] == pytest.approx(0.02)
+    assert figures["beside to alone"] == pytest.approx(2)
+    assert (figures["runs beside the crowd"], figures["the crowd's runs per s"]) == (10, 100)

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.fairness import Fairness
 from bench.local_cluster import ENTRY
+from bench.run import BenchSettings, run_bench
 
 
 def test_the_bench_measures_all_its_works(tmp_path: Path) -> None:
     small = [
+        *("B1", "B3", "B6", "B7"),
         "--runs",
         "1",
         "--jobs",
@@ -51,3 +54,13 @@ def test_the_bench_measures_all_its_works(tmp_path: Path) -> None:
     assert 0 < figures["B7", "loopback round trip p50 (ms)"] < 100
     assert set(report["machine"]) >= {"machine", "cores", "commit", "disk"}
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_bench_measures_fairness(tmp_path: Path) -> None:
+    """(M9, B8) A small crowd on real nodes, which the single team's runs are not kept waiting by."""
+    fairness = Fairness(jobs=60, hold_s=0.5, alone_s=3.0, lead_s=2.0)
+    settings = BenchSettings(works=("B8",), rounds=1, fairness=fairness, directory=tmp_path)
+    report = await run_bench(settings, lambda text: None)
+    figures = {figure.name: figure.median for figure in report.figures}
+    assert 0 <= figures["start delay p99 alone (s)"] < 5
+    assert figures["the crowd's runs per s"] > 0

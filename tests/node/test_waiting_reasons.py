@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from executor.registry import build_executors
-from node.interface import HttpTarget, Invalid, RunState, TeamDraft
+from node.interface import AttemptOutcome, HttpTarget, Invalid, RunState, TeamDraft
+from statemachine.codec import encode_command
+from statemachine.commands import Finish, OpenSession
 from tests.node.conftest import CONFIG, LiveNode, made_node
 from tests.node.test_service import draft
 
@@ -64,3 +66,21 @@ async def test_tags_that_no_node_can_have_are_refused(idle: LiveNode, run_on: di
     with pytest.raises(Invalid) as caught:
         await idle.service.create_job(draft(run_on=run_on))
     assert caught.value.errors[0].path.startswith("run_on")
+
+
+async def test_a_target_that_times_out_often(idle: LiveNode) -> None:
+    """Three timeouts in a row: its runs wait while one of them holds its share, and other targets do not."""
+    now_ms = idle.clock.wall_ms()
+    room = {"http": "", "raft": "", "version": "", "tzdata": "", "ahead": 0}
+    await idle.log.propose(encode_command(OpenSession(now_ms=now_ms, node="n1", incarnation=1, slots=4, **room)))
+    slow = draft(target=HttpTarget(url="http://slow.example/"), max_retries=0)
+    job = await idle.service.create_job(slow)
+    for _ in range(3):
+        run = await idle.service.run_now(job.job_id)
+        times = {"now_ms": now_ms, "started_ms": now_ms, "finished_ms": now_ms}
+        timed_out = Finish(run_id=run.run_id, token=1, outcome=AttemptOutcome.TIMED_OUT, **times)
+        await idle.log.propose(encode_command(timed_out))
+    first, second = [await idle.service.run_now(job.job_id) for _ in range(2)]
+    assert (first.state, second.state) == (RunState.CLAIMED, RunState.QUEUED)
+    assert second.reason == "waits: its target times out often, and holds its share of the slots"
+    assert b"horae_slow_targets 1.0" in idle.service.metrics_text()[0]

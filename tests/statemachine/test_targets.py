@@ -65,6 +65,8 @@ def test_a_slow_target_holds_a_quarter_of_the_slots_and_others_the_rest(driver: 
     make_slow(driver)
     outcome = driver.apply(*(run_now("A", f"a{number}") for number in range(9)))
     assert len(claims(outcome)) == 2
+    with driver.snapshot() as snapshot:
+        assert snapshot.slow_targets() == ["host slow.example"]
     outcome = driver.apply(*(run_now("B", f"b{number}") for number in range(9)))
     assert len(claims(outcome)) == 6
     outcome = driver.apply(ended("a0", AttemptOutcome.TIMED_OUT))
