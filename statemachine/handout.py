@@ -15,7 +15,7 @@ from statemachine.deadlines import end_by_fields, is_late_to_begin
 from statemachine.keys import LANE_SLOW, SEPARATOR, U64
 from statemachine.lanes import CLASSES, lane_now
 from statemachine.lifecycle import change, move_lane, skip
-from statemachine.limits import HANDOUT_MAX
+from statemachine.limits import FULL_TEAMS_MAX, HANDOUT_MAX
 from statemachine.records import Run, SkipReason
 from statemachine.rooms import Rooms, takes_claims
 from statemachine.supersede import is_superseded, supersede
@@ -60,8 +60,9 @@ class _Pass:
         needs = needs_in(self._work.waiting, class_)
         unseen = teams_in_turn(self._work.waiting, class_, needs, self._closed, self._work.turn(number))
         ring: deque[_Waiting] = deque()
+        passed_over = 0
         while True:
-            team = next(unseen, None)
+            team = next(unseen, None) if passed_over < FULL_TEAMS_MAX else None
             if team is not None:
                 waiting = _Waiting(self._work, class_, needs, team)
             elif ring:
@@ -73,6 +74,10 @@ class _Pass:
                 return False
             if served:
                 ring.append(waiting)
+            elif waiting.is_full(ahead=self._ahead):
+                passed_over += 1
+                if passed_over == FULL_TEAMS_MAX:
+                    self._work.set_turn(number, Turn(waiting.team, 0))  # the next apply goes on from there
 
     def _serve_turn(self, number: int, waiting: _Waiting, *, alone: bool) -> bool | None:
         """Hand out what the team's turn allows; turn after turn, if it is alone. False: it has nothing more that could
@@ -133,7 +138,7 @@ class _Waiting:
 
     def first_run(self, closed: set[bytes], *, ahead: bool) -> tuple[bytes, Run] | None:
         """The run that has waited longest, of those whose need is not closed; None also if the quota is used up."""
-        if self._most is not None and self._is_full(self._most, ahead):
+        if self.is_full(ahead=ahead):
             return None
         if len(self._prefixes) != len(self._needs):
             self._prefixes = [(need, self._class + need + self.team + SEPARATOR) for need in self._needs]
@@ -160,9 +165,12 @@ class _Waiting:
             self._needs.append(lane[1:])
         return True
 
-    def _is_full(self, most: int, ahead: bool) -> bool:
+    def is_full(self, *, ahead: bool) -> bool:
         """Whether the team's quota is used up (I7). Ahead of their time runs get half of it at most: a run that is due
         must not wait for one that only will be."""
+        most = self._most
+        if most is None:
+            return False
         return self._use.held >= most or (ahead and self._use.held_ahead >= most // 2)
 
 

@@ -124,6 +124,9 @@ SETTLED_MAX = 2048
 """Ends of runs that one renewal settles: some 30 ms. Three nodes renew twice a second."""
 LATE_NOTED_MS = 1000
 """A run that lasts is noted at its start if that was later than this; otherwise at its end."""
+FULL_TEAMS_MAX = 400
+"""Teams whose quota is full that one apply passes over in a class, a seek each; the next apply goes on from there. The
+classes below have their turn meanwhile."""
 IDEMPOTENCY_KEPT_MS = 7 * 24 * 3600 * 1000
 IDEMPOTENCY_PRUNE_MAX = 2
 """Outdated idempotency keys that one new key removes: twice what it adds, so the table shrinks."""

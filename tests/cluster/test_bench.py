@@ -14,7 +14,7 @@ from bench.run import BenchSettings, run_bench
 
 def test_the_bench_measures_all_its_works(tmp_path: Path) -> None:
     small = [
-        *("B1", "B3", "B6", "B7"),
+        *("B1", "B2", "B3", "B6", "B7"),
         "--runs",
         "1",
         "--jobs",

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from statemachine.commands import Command, OpenSession, PutJob, PutTeam, RenewSession, RunNow
+from statemachine.commands import Command, OpenSession, PutJob, PutTeam, RenewSession, RunNow, Withdraw
 from statemachine.records import Job, NoopTarget, Team
 from tests.statemachine.apply_cost import START_MS, Bench, finishes, spread
 
@@ -64,7 +64,7 @@ def one_blocked_need(bench: Bench) -> None:
 
 
 def thousand_blocked_teams(bench: Bench) -> None:
-    """A thousand teams without room, each with fifty runs: one seek for each of them."""
+    """A thousand teams without room, each with fifty runs: a seek for each of them, up to FULL_TEAMS_MAX an apply."""
     names = [f"a{number}" for number in range(TEAMS)]
     bench.apply([[PutTeam(now_ms=START_MS, team=Team(team=name, max_concurrent=0)) for name in names]])
     bench.apply([[a_job(1, "b"), *(a_job(number + 2, name) for number, name in enumerate(names))]])
@@ -87,8 +87,8 @@ def measure(name: str, fill: Callable[[Bench], None]) -> None:
         spent_us = []
         for _ in range(ROUNDS):
             commands: Sequence[Command] = finishes(events, START_MS)
-            assert len(commands) == 1, "one run was handed out"
-            events, spent_s = bench.apply([commands])
+            # Behind more full teams than one apply passes over, an apply may find nobody yet; the next one goes on.
+            events, spent_s = bench.apply([commands or [Withdraw(now_ms=START_MS, run_id="none", token=0)]])
             spent_us.append(spent_s * 1e6)
         renewal = RenewSession(now_ms=START_MS, node="n1", incarnation=1, renewal=1)
         _, renewal_s = bench.apply([[renewal]])

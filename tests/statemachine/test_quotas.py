@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from statemachine import handout
 from statemachine.commands import DeleteTeam, ExpireSession, Fire, PutTeam, RenewSession, Withdraw
 from statemachine.keys import run_id_of
 from statemachine.records import AttemptOutcome, Team
@@ -109,3 +110,22 @@ def test_a_team_alone_in_its_class_gets_everything(driver: Driver) -> None:
     driver.put("A", team="light")
     driver.apply(*(run_now("A", f"{count}") for count in range(20)))
     assert len(claims(driver.open_more("n1", slots=20))) == 20
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_a_team_behind_many_full_ones_is_found_within_a_few_applies(
+    driver: Driver, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An apply passes over so many of them and no more: a thousand would cost it milliseconds."""
+    monkeypatch.setattr(handout, "FULL_TEAMS_MAX", limit)
+    driver.open("n1", slots=5, ahead=0)
+    for job_id, team in (("A", "full1"), ("B", "full2"), ("C", "full3"), ("D", "free")):
+        set_team(driver, team, max_concurrent=0 if team != "free" else 9)
+        driver.put(job_id, team=team)
+        driver.apply(run_now(job_id, "x"))
+    driver.put("E", team="other", priority=1)
+    driver.apply(run_now("D", "y"), run_now("E", "y"))
+    for renewal in range(1, 5):
+        driver.apply(RenewSession(now_ms=NOW_MS, node="n1", incarnation=1, renewal=renewal))
+    for run_id in (manual("D", "x"), manual("D", "y"), manual("E", "y")):
+        assert driver.run(run_id).node == "n1"
