@@ -113,20 +113,12 @@ class Runtime:
             session_calls=calls,
         )
         plans = PlanCache(make_plan)
-        ticker = Ticker(
-            node=config.node,
-            plans=plans,
-            look_ahead=LookAhead(config.cluster),
-            fires_max=config.fires_in_flight_max,
-            releases_max=config.releases_in_flight_max,
-            rescan_every_ms=round(config.rescan_every_s * 1000),
-        )
         self._ticks = TickLoop(
             config=config,
             log=log,
             source=source,
             clock=clock,
-            ticker=ticker,
+            ticker=_ticker(config, plans),
             backfills=BackfillSteps(node=config.node, plans=plans),
             session=lambda: self.worker.session,
         )
@@ -276,3 +268,14 @@ class Runtime:
             clock_ms = view.clock_ms()
         if clock_ms is not None:
             await self._logs.prune(clock_ms - self._config.logs_keep_days * DAY_MS)
+
+
+def _ticker(config: NodeConfig, plans: PlanCache) -> Ticker:
+    return Ticker(
+        node=config.node,
+        plans=plans,
+        look_ahead=LookAhead(config.cluster),
+        fires_max=config.fires_in_flight_max,
+        releases_max=config.releases_in_flight_max,
+        rescan_every_ms=round(config.rescan_every_s * 1000),
+    )

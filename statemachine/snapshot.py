@@ -16,14 +16,11 @@ from statemachine.codec import (
     decode_job,
     decode_run,
     decode_session,
-    decode_target_score,
-    decode_team,
     decode_timer,
 )
 from statemachine.digest import digest_of
 from statemachine.history_records import JobStats
 from statemachine.keys import (
-    LANE_END,
     SEPARATOR,
     U16,
     U64,
@@ -40,7 +37,6 @@ from statemachine.keys import (
     session_prefix,
     split_due_key,
     split_session_key,
-    split_waiting_key,
     team_prefix,
 )
 from statemachine.limits import (
@@ -63,13 +59,12 @@ from statemachine.records import (
     Run,
     RunState,
     Session,
-    Team,
     TimerEntry,
 )
 from statemachine.settling import read_stats
-from statemachine.tables import Tables, read_applied_index
+from statemachine.tables import read_applied_index
+from statemachine.team_queries import TeamQueries
 from statemachine.ticks import first_unrecorded, last_version, next_tick, rows_before
-from statemachine.usage import TeamUse, read_use
 from statemachine.waiting import read_depth
 from statemachine.work import NOBODY, read_clock_ms, read_counters
 
@@ -84,12 +79,8 @@ class RunsPage(NamedTuple):
     next_key: str | None
 
 
-class Snapshot:
+class Snapshot(TeamQueries):
     """Queries on one transaction. Valid until the transaction ends; ids that cannot exist are simply not found."""
-
-    def __init__(self, transaction: Any, tables: Tables) -> None:
-        self._transaction = transaction
-        self._tables = tables
 
     def applied_index(self) -> int:
         return read_applied_index(self._transaction, self._tables)
@@ -188,28 +179,6 @@ class Snapshot:
         value = self._get(self._tables.idempotency, pair_key(team, key))
         return None if value is None else decode_idempotency(value)
 
-    # --- teams
-
-    def team(self, team: str) -> Team | None:
-        """The team's settings; None if it has none of its own."""
-        if not 1 <= len(team) <= TEAM_LENGTH_MAX:
-            return None
-        value = self._get(self._tables.teams, team.encode())
-        return None if value is None else decode_team(value)
-
-    def team_use(self, team: str) -> TeamUse:
-        return read_use(self._transaction, self._tables, team[:TEAM_LENGTH_MAX] or " ")
-
-    def team_names(self, after: str | None = None) -> Iterator[str]:
-        """Every team that has settings, jobs or claims, in order, after this one."""
-        start = b"" if after is None else team_prefix(after[:TEAM_LENGTH_MAX])
-        tables = (self._tables.teams, self._tables.team_use)
-        last = None
-        for key, _ in merge(*(self._under(table, b"", start) for table in tables)):
-            if key != last:
-                yield key.decode()
-            last = key
-
     # --- what is to be done, and when
 
     def due_until(
@@ -296,24 +265,6 @@ class Snapshot:
         """How many runs wait for a session with room, by priority (0..9)."""
         return read_depth(self._transaction, self._tables)
 
-    def lanes_waiting(self) -> Iterator[tuple[bytes, Run]]:
-        """Each lane in which runs wait, and one of them: they all need the same of a session."""
-        cursor = self._transaction.cursor(db=self._tables.waiting)
-        found = cursor.first()
-        while found:
-            lane, _, _, run_id = split_waiting_key(cursor.key())
-            yield lane, self._existing_run(run_id)
-            found = cursor.set_range(lane + LANE_END)
-
-    def lane_depth(self, lane: bytes, limit: int) -> int:
-        """How many runs wait in a lane, counted up to the limit."""
-        return sum(1 for _ in islice(self._under(self._tables.waiting, lane), limit))
-
-    def slow_targets(self) -> list[str]:
-        """The targets whose runs hold only a share of the slots, by name."""
-        scores = [decode_target_score(value) for _, value in self._under(self._tables.targets, b"")]
-        return sorted(score.target for score in scores if score.slow)
-
     # --- sessions and buckets
 
     def session(self, node: str) -> Session | None:
@@ -350,18 +301,6 @@ class Snapshot:
         return read_counters(self._transaction, self._tables)
 
     # --- how
-
-    def _get(self, table: Any, key: bytes) -> bytes | None:
-        value: bytes | None = self._transaction.get(key, db=table)
-        return value
-
-    def _under(self, table: Any, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Entries whose keys begin with the prefix, in order, from the key `start`."""
-        cursor = self._transaction.cursor(db=table)
-        found = cursor.set_range(max(prefix, start))
-        while found and cursor.key().startswith(prefix):
-            yield cursor.item()
-            found = cursor.next()
 
     def _until(
         self, table: Any, horizon_ms: int, limit: int | None, after: DuePlace | None
