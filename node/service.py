@@ -50,6 +50,7 @@ from node.interface import (
 )
 from node.kept_log import KeptLog
 from node.metrics import Metrics
+from node.node_views import never_seen, node_view, role_of
 from node.plans import closed_days_of
 from node.previews import preview
 from node.reads import Reads, live_job
@@ -61,7 +62,6 @@ from node.writes import Writes
 from raftlog.errors import LogError
 from raftlog.interface import Log, LogStatus
 from statemachine.reader import StateReader
-from statemachine.records import Session
 from statemachine.snapshot import Snapshot
 
 
@@ -346,9 +346,9 @@ class Service(Reads):
         buckets = Counter(owner.node for owner in snapshot.buckets())
         skews_s = self._skews.skews_s([session.node for session in sessions.values() if session.live])
         return [
-            _node_view(
-                sessions.get(node) or _never_seen(node, self._identity.raft_addresses.get(node, "")),
-                role=_role_of(node, status),
+            node_view(
+                sessions.get(node) or never_seen(node, self._identity.raft_addresses.get(node, "")),
+                role=role_of(node, status),
                 buckets=buckets[node],
                 disk_low=node in status.low_disks,
                 skew_s=skews_s.get(node),
@@ -367,12 +367,6 @@ class Service(Reads):
             return {session.node: session.http for session in snapshot.sessions() if session.live}
 
 
-def _role_of(node: str, status: LogStatus) -> str:
-    if node not in status.members:
-        return "worker"
-    return "leader" if node == status.leader else "follower"
-
-
 def _as_of_job(spec: ScheduleSpec, job: Job) -> ScheduleSpec:
     """What the job's times would be with these expressions; with none, what they are."""
     kept = spec_of(job)
@@ -389,40 +383,3 @@ def _node_of_attempt(run: Run, attempt: int) -> str | None:
     there is no such attempt."""
     ended = next((one.log_node or one.node for one in run.attempts if one.attempt == attempt), None)
     return ended or (run.node if attempt == run.attempt else None)
-
-
-def _node_view(session: Session, *, role: str, buckets: int, disk_low: bool, skew_s: float | None) -> NodeView:
-    return NodeView(
-        node=session.node,
-        http=session.http,
-        raft=session.raft,
-        role=role,
-        live=session.live,
-        buckets=buckets,
-        running=session.running,
-        slots=session.slots,
-        kind_slots=session.kind_slots,
-        tags=session.tags,
-        applied_index=session.applied_index or None,
-        disk_low=disk_low,
-        skew_s=skew_s,
-        version=session.version,
-        tzdata=session.tzdata,
-    )
-
-
-def _never_seen(node: str, raft: str) -> Session:
-    """What stands for the session of a member that has not opened one yet."""
-    return Session(
-        node=node,
-        incarnation=0,
-        live=False,
-        http="",
-        raft=raft,
-        slots=0,
-        ahead=0,
-        wall_ms=0,
-        opened_ms=0,
-        version="",
-        tzdata="",
-    )
