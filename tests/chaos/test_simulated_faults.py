@@ -51,7 +51,8 @@ def run(plan: Plan, root: Path) -> tuple[History, Counter[str]]:
     ],
 )
 def test_what_a_fault_is_for_comes_of_it(kinds: tuple[str, ...], traces: tuple[str, ...], tmp_path: Path) -> None:
-    history, happened = run(plan_of(*kinds, steps=10), tmp_path)
+    steps = 30 if kinds == ("reset-storm",) else 10  # it loses only what is under way at that moment
+    history, happened = run(plan_of(*kinds, steps=steps), tmp_path)
     assert {fault.kind for fault in history.faults} == set(kinds)
     for trace in traces:
         assert happened[trace] > 0, happened
