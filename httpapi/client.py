@@ -206,6 +206,28 @@ class Client(CalendarCalls, BackfillCalls):
     async def run(self, run_id: str, *, consistency: Consistency | None = None) -> Json:
         return await self._json("GET", f"/v1/runs/{quote(run_id, safe='')}", query=_query(consistency=consistency))
 
+    async def dead_runs(
+        self,
+        *,
+        team: str | None = None,
+        job_id: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        consistency: Consistency | None = None,
+    ) -> Json:
+        """One page of dead runs, newest first: items and next_cursor."""
+        query = _query(state="dead", team=team, job_id=job_id, limit=limit, cursor=cursor, consistency=consistency)
+        return await self._json("GET", "/v1/runs", query=query)
+
+    async def redrive_run(self, run_id: str) -> Json:
+        """Try a dead run anew; answers the run."""
+        return await self._json("POST", f"/v1/runs/{quote(run_id, safe='')}:redrive", body={})
+
+    async def redrive_dead(self, *, team: str | None = None, job_id: str | None = None) -> Json:
+        """Try the dead runs of a team or a job anew, a thousand at most: redriven, refused, remaining."""
+        body = {name: value for name, value in (("team", team), ("job_id", job_id)) if value is not None}
+        return await self._json("POST", "/v1/runs:redrive", body=body)
+
     async def cancel_run(self, run_id: str, *, reason: str | None = None) -> Json:
         """End a run for good; answers the run, and with `effective` whether its attempt is known to be gone."""
         body = {} if reason is None else {"reason": reason}

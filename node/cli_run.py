@@ -1,4 +1,4 @@
-"""`horae run`: the history of a job, single runs, their logs, and cancelling them."""
+"""`horae run`: the history of a job, single runs, their logs, cancelling and redriving them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ run.add_command(heartbeat)
 
 
 @run.command("list")
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="[JOB]", required=False)
 @click.option("--state", "states", multiple=True, help="Only runs in this state; may be repeated.")
 @click.option("--from", "from_", help="Only runs due at or after this time (RFC 3339, with its offset).")
 @click.option("--to", help="Only runs due before this time.")
@@ -44,7 +44,7 @@ run.add_command(heartbeat)
 def list_runs(
     server: str,
     output: str | None,
-    job: str,
+    job: str | None,
     team: str | None,
     states: tuple[str, ...],
     from_: str | None,
@@ -52,16 +52,23 @@ def list_runs(
     limit: int,
     cursor: str | None,
 ) -> None:
-    """List the runs of a job (its name or id), newest first. Skipped ticks are runs too.
+    """List the runs of a job (its name or id), newest first. Skipped ticks are runs too. Without a job: the dead runs
+    of all, or of a --team.
 
     \b
     Examples:
       horae run list nightly-report
       horae run list nightly-report --state dead --state skipped --from 2026-11-01T00:00:00Z
+      horae run list --state dead --team billing
     """
+    if job is None and (states != ("dead",) or from_ is not None or to is not None):
+        raise click.UsageError("Say whose runs; without a job only dead runs are listed, with --state dead alone.")
 
     async def work(client: Client) -> Json:
         from httpapi.client import Refused
+
+        if job is None:
+            return await client.dead_runs(team=team, limit=limit, cursor=cursor)
 
         async def runs_of(job_id: str) -> Json:
             return await client.runs(job_id, states=states, from_=from_, to=to, limit=limit, cursor=cursor)
@@ -148,6 +155,51 @@ def _told(name: str, data: Json) -> str:
         reason = data.get("reason")
         return f"--- {cell(data.get('state'))}" + ("" if reason is None else f": {cell(reason)}")
     return f"--- {cell(data.get('detail'))}"
+
+
+@run.command()
+@click.argument("run_ids", metavar="[RUN_ID]...", nargs=-1)
+@click.option("--job", help="All dead runs of this job (its name or id).")
+@click.option("--team", help="All dead runs of this team; with --job, where to look for its name.")
+@server_option
+@output_option
+def redrive(server: str, output: str | None, run_ids: tuple[str, ...], job: str | None, team: str | None) -> None:
+    """Try dead runs anew, by the current definition of their job.
+
+    \b
+    Examples:
+      horae run redrive 0193f2a0c0de-01JDZ5T6W8Q9R0S1T2V3W4X5Y6
+      horae run redrive --job nightly-report
+      horae run redrive --team billing
+    """
+    if bool(run_ids) == (job is not None or team is not None):
+        raise click.UsageError("Say which: either run ids, or --job, or --team.")
+
+    async def work(client: Client) -> Json:
+        if run_ids:
+            for run_id in run_ids:
+                await client.redrive_run(run_id)
+            return {"redriven": len(run_ids), "refused": 0, "remaining": False}
+        job_id = None if job is None else (await find_job(client, job, team))["job_id"]
+        return await _redrive_all(client, job_id, team if job is None else None)
+
+    show(call(server, work), output, _redriven)
+
+
+async def _redrive_all(client: Client, job_id: str | None, team: str | None) -> Json:
+    """Slice after slice, until nothing is left that could be redriven."""
+    total = {"redriven": 0, "refused": 0, "remaining": True}
+    while total["remaining"]:
+        done = await client.redrive_dead(job_id=job_id, team=team)
+        total["redriven"] += done["redriven"]
+        total["refused"] = done["refused"]
+        total["remaining"] = done["remaining"] and done["redriven"] > 0
+    return total
+
+
+def _redriven(done: Json) -> str:
+    refused = f", {done['refused']} could not be" if done["refused"] else ""
+    return f"{done['redriven']} redriven{refused}"
 
 
 def _cancelled(one: Json) -> str:

@@ -29,6 +29,11 @@ def backfills_of(job_id: str) -> str:
     return f"backfills of {job_id}"
 
 
+def dead_of(team: str | None) -> str:
+    """The name of the list of a team's dead runs, or of all."""
+    return "dead runs" if team is None else f"dead runs of {team}"
+
+
 def encode_cursor(listing: str, last: str) -> str:
     """The place after the item `last` in the list of this name."""
     return base64.urlsafe_b64encode(_check(listing, last) + last.encode()).decode().rstrip("=")

@@ -174,6 +174,15 @@ class RunCancelled:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Redriven:
+    """How many dead runs are tried anew, how many could not be, and whether there are more."""
+
+    redriven: int
+    refused: int
+    remaining: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NodeView:
     node: str
     http: str
@@ -295,6 +304,25 @@ class Scheduler(BackfillScheduler, CalendarScheduler, Protocol):
     async def cancel_run(self, run_id: str, *, reason: str | None = None) -> RunCancelled:
         """End a run that is not over: it ends `cancelled` and is not tried again. Waits a few seconds for that. A
         repeat answers the same; Conflict if it has ended otherwise."""
+        ...
+
+    async def dead_runs(
+        self,
+        *,
+        team: str | None = None,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> RunPage:
+        """Runs whose attempts were used up, of a team or of all, the latest due first."""
+        ...
+
+    async def redrive_run(self, run_id: str) -> Run:
+        """Try a dead run anew, by the job's current definition."""
+        ...
+
+    async def redrive_dead(self, *, team: str | None = None, job_id: str | None = None) -> Redriven:
+        """The same for the dead runs of a job or a team, the newest first, a thousand at most."""
         ...
 
     async def run_log(self, run_id: str, *, attempt: int | None = None, archived: bool = False) -> RunLog:

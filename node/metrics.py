@@ -139,6 +139,8 @@ def _counted(counters: Counters) -> Iterable[Metric]:
         ("horae_fenced_writes", "Results refused because their fencing token was old.", counters.fenced_writes),
     ):
         yield CounterMetricFamily(name, text, value=value)
+    dead = counters.dead_by_team
+    yield _labelled(CounterMetricFamily, "horae_dead_runs", "Runs whose attempts were used up.", "team", dead)
     yield GaugeMetricFamily("horae_jobs", "Jobs that are defined.", value=counters.jobs)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from node.admission import make_plan
-from node.cursors import JOBS, decode_cursor, encode_cursor, runs_of
+from node.cursors import JOBS, dead_of, decode_cursor, encode_cursor, runs_of
 from node.freshness import QuorumProbe
 from node.interface import (
     LIST_LIMIT_DEFAULT,
@@ -91,6 +91,21 @@ class Reads:
             items = [explained(snapshot, run) for run in page.items]
         more = None if page.next_key is None else encode_cursor(runs_of(job_id), page.next_key)
         return RunPage(items=items, next_cursor=more, read=read)
+
+    async def dead_runs(
+        self,
+        *,
+        team: str | None = None,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> RunPage:
+        before = decode_cursor(dead_of(team), cursor)
+        index = await self.stand_at(consistency)
+        with self.open_at(index) as (snapshot, read):
+            page = snapshot.dead_runs(team, before_key=before, limit=limit)
+        more = None if page.next_key is None else encode_cursor(dead_of(team), page.next_key)
+        return RunPage(items=page.items, next_cursor=more, read=read)
 
     async def stand_at(self, consistency: Consistency = "linearizable") -> int:
         """The index that a snapshot must have reached; 0 for a local read. Raises Unavailable."""

@@ -38,6 +38,7 @@ from node.interface import (
     OverlapPolicy,
     Preview,
     Read,
+    Redriven,
     ResumeFrom,
     Run,
     RunCancelled,
@@ -233,6 +234,12 @@ class Service(Reads):
 
     async def heartbeat_run(self, run_id: str, *, token: int, progress: str | None = None) -> Heartbeat:
         return await self._writes.completions.heartbeat(run_id, token, progress)
+
+    async def redrive_run(self, run_id: str) -> Run:
+        return await self._writes.redriving.one(run_id)
+
+    async def redrive_dead(self, *, team: str | None = None, job_id: str | None = None) -> Redriven:
+        return await self._writes.redriving.many(team=team, job_id=job_id)
 
     async def run_log(self, run_id: str, *, attempt: int | None = None, archived: bool = False) -> RunLog:
         run = await self._run_known_to_all(run_id)

@@ -17,6 +17,7 @@ from node.interface import Conflict, FieldError, Invalid, JobCreated, JobDraft, 
 from node.job_changes import JobChanges
 from node.proposing import Sources, expect_ok, other_body, unknown_calendar
 from node.reads import Reads
+from node.redriving import Redriving
 from raftlog.interface import Lane, Log
 from statemachine.commands import AnyReply, JobReply, PutJob, RunNow, RunReply
 from statemachine.limits import IDEMPOTENCY_KEPT_MS
@@ -30,6 +31,7 @@ class Writes(JobChanges):
 
     def __init__(self, *, log: Log, reads: Reads, sources: Sources) -> None:
         super().__init__(log=log, reads=reads, sources=sources)
+        self.redriving = Redriving(propose=self.propose, reads=reads, clock=sources.clock)
         self._cancelling = Cancelling(propose=self.propose, reads=reads, clock=sources.clock)
         # As urgent as the results that nodes report: they are no less.
         propose = partial(self.propose, lane=Lane.WORK)

@@ -49,6 +49,7 @@ from statemachine.limits import (
 from statemachine.records import AttemptOutcome
 from statemachine.run_commands import CancelRun as CancelRun
 from statemachine.run_commands import Deadline as Deadline
+from statemachine.run_commands import Redrive as Redrive
 from statemachine.run_commands import Release as Release
 from statemachine.run_commands import RunNow as RunNow
 from statemachine.team_commands import DeleteTeam as DeleteTeam
@@ -206,6 +207,7 @@ AnyCommand = (
     | Complete
     | CancelRun
     | Deadline
+    | Redrive
     | OpenSession
     | RenewSession
     | SuspectSession
@@ -301,6 +303,7 @@ REFUSALS = {
     "stale_incarnation": "a newer incarnation of the proposer or session exists",
     "stale_proposal": "the proposer has acknowledged this result before; it is no longer kept",
     "renewed": "a newer renewal was applied",
+    "backlog": "too many runs of the job are held back already",
     "no_deadline": "the run has another deadline, or none",
     "fenced": "the fencing token is not the run's current one",
     "leased": "the lease of the run's target has not lapsed",

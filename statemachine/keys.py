@@ -182,5 +182,10 @@ def pair_key(first: str, second: str) -> bytes:
     return pair_prefix(first) + pair_prefix(second)
 
 
+def dead_key(team: str, run_id: str) -> bytes:
+    """Of `dead_runs`: a team's in order of due time."""
+    return team_prefix(team) + run_id.encode()
+
+
 def team_prefix(team: str) -> bytes:
     return team.encode() + SEPARATOR

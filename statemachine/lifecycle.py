@@ -18,6 +18,7 @@ from statemachine.keys import (
     SEPARATOR,
     U64,
     bucket_of,
+    dead_key,
     due_key,
     parked_key,
     parked_prefix,
@@ -211,6 +212,9 @@ def _leave(work: Work, run: Run) -> None:
         found = work.transaction.delete(timer_key(run), db=work.tables.timers)
         assert found, "a scheduled, retrying or detached run must have its timer"
         _occupy(work, run, -1)
+    elif state is RunState.DEAD:
+        found = work.transaction.delete(dead_key(run.team, run.run_id), db=work.tables.dead_runs)
+        assert found, "a dead run must stand in dead_runs"
 
 
 def _occupy(work: Work, run: Run, change: int) -> None:
@@ -238,6 +242,9 @@ def _hold(work: Work, run: Run, change: int) -> None:
 
 def _end(work: Work, run: Run) -> None:
     deactivate(work, run)
+    if run.state is RunState.DEAD:
+        work.transaction.put(dead_key(run.team, run.run_id), b"", db=work.tables.dead_runs)
+        work.count_dead(run.team)
     if run.state is RunState.SKIPPED:
         assert run.reason is not None
         work.count_skip(reason_word(run.reason), run.count)

@@ -26,6 +26,7 @@ from statemachine.jobs import delete_job, put_job
 from statemachine.keys import U64
 from statemachine.overlap import promote_freed
 from statemachine.pausing import pause_job, resume_job
+from statemachine.redrive import redrive
 from statemachine.release import release, run_now
 from statemachine.sessions import expire_session, open_session, renew_session, suspect_session
 from statemachine.stopping import cancel_run
@@ -54,6 +55,7 @@ _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.Complete: complete,
     c.CancelRun: cancel_run,
     c.Deadline: deadline,
+    c.Redrive: redrive,
     c.OpenSession: open_session,
     c.RenewSession: renew_session,
     c.SuspectSession: suspect_session,

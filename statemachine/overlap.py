@@ -123,7 +123,12 @@ def _may_park(work: Work, run: Run, policy: OverlapPolicy, standing: _Standing, 
         return False
     if policy == "queue_one" and not in_order:
         return standing.parked is None
-    return sum(1 for _ in islice(parked_ids(work, run.job_id), PARKED_MAX)) < PARKED_MAX
+    return not is_backlog_full(work, run.job_id)
+
+
+def is_backlog_full(work: Work, job_id: str) -> bool:
+    """Whether no more runs of the job can be held back."""
+    return sum(1 for _ in islice(parked_ids(work, job_id), PARKED_MAX)) == PARKED_MAX
 
 
 def _park(work: Work, run: Run) -> None:

@@ -371,6 +371,7 @@ class Counters(Record, frozen=True, kw_only=True):
     jobs: int = 0
     ticks_skipped: dict[str, int] = {}
     """By SkipReason; a skipped range counts each of its ticks."""
+    dead_by_team: dict[str, int] = {}
 
 
 class IdempotencyEntry(Record, frozen=True, kw_only=True):

@@ -42,6 +42,14 @@ class Deadline(Command, frozen=True, kw_only=True, tag="deadline"):
     at_ms: TimeMs
 
 
+class Redrive(Command, frozen=True, kw_only=True, tag="redrive"):
+    """Try a dead run anew, by the job's current definition and with its number of attempts; they are counted on, and
+    the token rises. Refused: `unknown_job` (it was deleted), `illegal_state` (not dead), `backlog` (too many of the
+    job's runs are held back already)."""
+
+    run_id: RunId
+
+
 class CancelRun(Command, frozen=True, kw_only=True, tag="cancel_run"):
     """End a run for good, in whatever state it is: at once if nobody holds it; else its holder is told, and whatever
     it reports ends the run `cancelled`. Refused (`illegal_state`) if it has ended otherwise."""

@@ -18,6 +18,7 @@ from statemachine.codec import (
     decode_session,
     decode_timer,
 )
+from statemachine.dead_runs import dead_run_ids
 from statemachine.digest import digest_of
 from statemachine.history_records import JobStats
 from statemachine.keys import (
@@ -233,6 +234,17 @@ class Snapshot(TeamQueries):
             if not states or run.state in states:
                 items.append(run)
         return RunsPage(items, None)
+
+    def dead_runs(
+        self, team: str | None = None, job_id: str | None = None, before_key: str | None = None, limit: int = 50
+    ) -> RunsPage:
+        """Dead runs of a team, or of all, the latest due first, older than the run id `before_key`; of a job only its
+        own, found among its team's."""
+        found = dead_run_ids(self._transaction, self._tables, team, before_key)
+        of_job = (run_id for run_id in found if job_id is None or run_id[13:].partition("-")[0] == job_id)
+        run_ids = list(islice(of_job, limit + 1))
+        items = [self._existing_run(run_id) for run_id in run_ids[:limit]]
+        return RunsPage(items, items[-1].run_id if len(run_ids) > limit else None)
 
     def claims_of(self, node: str, incarnation: int) -> Iterator[tuple[str, int]]:
         """(run id, token) of what a session holds, in order of due time."""

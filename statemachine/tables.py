@@ -63,6 +63,7 @@ class Tables:
     run_counts: Any  # job_id → runs that counted for its max_runs
     ended: Any  # number, in order → Ending: what is to be settled
     job_stats: Any  # job_id → JobStats
+    dead_runs: Any  # team \0 run_id → nothing
     active_by_job: Any  # job_id \0 run_id → c for catch-up: released runs that an overlap policy looks at
     parked: Any  # job_id \0 release_ms run_id → nothing: released runs that others of the job hold back
     sessions: Any  # node → Session

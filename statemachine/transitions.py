@@ -16,8 +16,9 @@ running     the holder has reported a start (a report, not a gate: short runs ne
             Release once the lease has lapsed.
 retrying    an attempt failed and there are more. Stands in `timers` at the time of the next; the bucket's owner
             proposes Release then.
-succeeded, dead, cancelled, skipped are final: a result, attempts used up, somebody's wish, a reason not to run. Only a
-            skip because the definition changed can be taken back (`rearm`), by a tick of the new definition.
+succeeded, dead, cancelled, skipped are final: a result, attempts used up, somebody's wish, a reason not to run. A skip
+            because the definition changed can be taken back (`rearm`), by a tick of the new definition; a dead run
+            stands in `dead_runs`, and can be tried anew (`redrive`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Move(StrEnum):
     LOSE = "lose"  # ExpireSession with attempts left, or before its time
     WITHDRAW = "withdraw"  # Withdraw without a reason, by the holder
     SKIP = "skip"  # overlap, a deleted job, Withdraw with a reason
+    REDRIVE = "redrive"  # Redrive: somebody wants it tried anew; it is judged again at once
     REARM = "rearm"  # a new definition has the tick, too: by its Fire, or when the run of the old one is withdrawn
 
 
@@ -86,6 +88,7 @@ TRANSITIONS: dict[tuple[RunState, Move], RunState] = {
     (_S.RETRYING, Move.CANCEL): _S.CANCELLED,
     (_S.RETRYING, Move.EXHAUST): _S.DEAD,
     (_S.SKIPPED, Move.REARM): _S.SCHEDULED,
+    (_S.DEAD, Move.REDRIVE): _S.SCHEDULED,
 }
 
 

@@ -132,6 +132,7 @@ class Work:
         self._endings: list[Ending] = []
         self._counts: dict[str, int] = {}
         self._ticks_skipped: dict[str, int] = {}
+        self._dead_by_team: dict[str, int] = {}
 
     # --- the time
 
@@ -276,6 +277,9 @@ class Work:
         """Raise one of the Counters."""
         self._counts[name] = self._counts.get(name, 0) + change
 
+    def count_dead(self, team: str) -> None:
+        self._dead_by_team[team] = self._dead_by_team.get(team, 0) + 1
+
     def count_skip(self, reason: str, ticks: int) -> None:
         self.count("runs_skipped")
         self._ticks_skipped[reason] = self._ticks_skipped.get(reason, 0) + ticks
@@ -325,12 +329,14 @@ class Work:
             return
         counters = read_counters(self.transaction, self.tables)
         sums: dict[str, Any] = {name: getattr(counters, name) + change for name, change in self._counts.items()}
-        ticks = dict(counters.ticks_skipped)
-        for reason, change in self._ticks_skipped.items():
-            ticks[reason] = ticks.get(reason, 0) + change
-        sums["ticks_skipped"] = dict(sorted(ticks.items()))
+        sums["ticks_skipped"] = _sum(counters.ticks_skipped, self._ticks_skipped)
+        sums["dead_by_team"] = _sum(counters.dead_by_team, self._dead_by_team)
         counters = msgspec.structs.replace(counters, **sums)
         self.transaction.put(COUNTERS_KEY, encode(counters), db=self.tables.meta)
+
+
+def _sum(counts: dict[str, int], changes: dict[str, int]) -> dict[str, int]:
+    return {name: counts.get(name, 0) + changes.get(name, 0) for name in sorted(counts.keys() | changes.keys())}
 
 
 def read_clock_ms(transaction: Any, tables: Tables) -> int | None:

@@ -28,6 +28,7 @@ from node.interface import (
     OverlapPolicy,
     Preview,
     Read,
+    Redriven,
     ResumeFrom,
     Run,
     RunCancelled,
@@ -216,6 +217,41 @@ class Twin(TwinState, TwinCompletions):
             run = msgspec.structs.replace(run, state=RunState.CANCELLED, reason=why, finished_ms=self.now_ms)
             self.runs_by_id[run_id] = run
         return RunCancelled(run=run, effective=True)
+
+    async def dead_runs(
+        self,
+        *,
+        team: str | None = None,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        consistency: Consistency = "linearizable",
+    ) -> RunPage:
+        self._check_alive()
+        before = decode_cursor(cursor)
+        runs = sorted(self.runs_by_id.items(), reverse=True)
+        dead = [key for key, run in runs if run.state is RunState.DEAD and team in (None, run.team)]
+        shown, next_cursor = cut([key for key in dead if before is None or key < before], limit)
+        items = [self.runs_by_id[key] for key in shown]
+        return RunPage(items=items, next_cursor=next_cursor, read=self._read(consistency))
+
+    async def redrive_run(self, run_id: str) -> Run:
+        self._check_alive()
+        run = self._known_run(run_id)
+        if run.state is not RunState.DEAD:
+            raise Conflict(f"Run {run_id} is not dead.")
+        fields = {"state": RunState.QUEUED, "attempt": run.attempt + 1, "reason": None}
+        self.runs_by_id[run_id] = msgspec.structs.replace(run, **fields)
+        return self.runs_by_id[run_id]
+
+    async def redrive_dead(self, *, team: str | None = None, job_id: str | None = None) -> Redriven:
+        self._check_alive()
+        if (team is None) == (job_id is None):
+            raise Invalid(errors=[FieldError(path="team", message="give either team or job_id")])
+        runs = [run for run in self.runs_by_id.values() if run.state is RunState.DEAD]
+        chosen = [run.run_id for run in runs if team in (None, run.team) and job_id in (None, run.job_id)]
+        for run_id in chosen:
+            await self.redrive_run(run_id)
+        return Redriven(redriven=len(chosen), refused=0, remaining=False)
 
     async def cluster(self, *, consistency: Consistency = "linearizable") -> ClusterView:
         self._check_alive()

@@ -233,6 +233,21 @@ def test_a_log_is_followed_with_output_on_stdout_and_all_else_on_stderr(horae: H
     assert "no attempt 7" in horae("run", "logs", "-f", run_id, "--attempt", "7", exit_code=1).stderr
 
 
+def test_dead_runs_are_listed_and_redriven(horae: Horae, server: Server) -> None:
+    job_id = create(horae)["job_id"]
+    runs = [server.twin.fire(job_id, NOW_MS + number * 5000) for number in range(3)]
+    for run in runs:
+        server.twin.put_run(replace(run, state=RunState.DEAD))
+    listed = json.loads(horae("run", "list", "--state", "dead", "--team", "default").stdout)["items"]
+    assert [one["run_id"] for one in listed] == [run.run_id for run in reversed(runs)]
+    assert horae("run", "redrive", runs[0].run_id, "-o", "table").stdout == "1 redriven\n"
+    assert json.loads(horae("run", "redrive", "--job", "beat").stdout)["redriven"] == 2
+    assert json.loads(horae("run", "redrive", "--team", "default").stdout)["redriven"] == 0
+    assert "dead" in horae("run", "redrive", runs[0].run_id, exit_code=1).stderr
+    for wrong in (("run", "list"), ("run", "list", "--state", "queued"), ("run", "redrive")):
+        horae(*wrong, exit_code=2)
+
+
 def test_the_history_of_a_deleted_job_is_found_by_its_id(horae: Horae) -> None:
     job_id = create(horae)["job_id"]
     run_id = json.loads(horae("job", "run", "beat").stdout)["run_id"]

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 
 from node import duties
 from node.admission import admit
-from node.interface import AttemptOutcome, HttpTarget, JobDraft, NoopTarget, NotFound, RunState
+from node.interface import AttemptOutcome, Conflict, HttpTarget, JobDraft, NoopTarget, NotFound, RunState
 from node.work import rfc3339
 from raftlog.errors import LogClosed, OutcomeUnknown
 from statemachine.codec import decode_command, encode_command
@@ -97,6 +97,33 @@ async def test_a_failed_attempt_is_tried_again_after_its_back_off_until_none_is_
     starts = [one.started_ms for one in run.attempts]
     assert all(later - earlier >= 100 for earlier, later in pairwise(starts))
     assert [headers["Horae-Fence-Token"] for headers in sink.seen] == ["1", "2", "3"]
+
+
+async def test_dead_runs_are_tried_anew_by_the_jobs_definition_as_it_is_now(live: LiveNode, sink: Sink) -> None:
+    """(M18) What died of a target that was down: one by one, or all of a job."""
+    sink.status = 500
+    created = await live.service.create_job(sink.draft(max_retries=0))
+    runs = [await live.wait_for_run(await live.service.run_now(created.job_id), RunState.DEAD) for _ in range(3)]
+    listed = (await live.service.dead_runs(team="default", limit=2)).items
+    assert [run.run_id for run in listed] == [run.run_id for run in reversed(runs)][:2]
+    assert 'horae_dead_runs_total{team="default"} 3.0' in live.service.metrics_text()[0].decode()
+    sink.status = 200
+    again = await live.wait_for_run(await live.service.redrive_run(runs[0].run_id), RunState.SUCCEEDED)
+    assert [(one.attempt, one.outcome) for one in again.attempts] == [
+        (1, AttemptOutcome.FAILED),
+        (2, AttemptOutcome.SUCCEEDED),
+    ]
+    assert again.token == 2
+    done = await live.service.redrive_dead(job_id=created.job_id)
+    assert (done.redriven, done.refused, done.remaining) == (2, 0, False)
+    await live.wait_for_runs(created.job_id, (RunState.SUCCEEDED,), 3)
+    with pytest.raises(Conflict):
+        await live.service.redrive_run(runs[0].run_id)
+    with pytest.raises(NotFound):
+        await live.service.redrive_run("nonsense")
+    with pytest.raises(NotFound):
+        await live.service.redrive_dead(job_id="nonsense")
+    assert (await live.service.dead_runs()).items == []
 
 
 async def test_a_retry_after_is_obeyed(live: LiveNode, sink: Sink) -> None:

@@ -20,6 +20,7 @@ from statemachine.keys import (
     LANE_SLOW,
     U64,
     bucket_of,
+    dead_key,
     kind_of_lane,
     parked_key,
     parse_run_id,
@@ -103,7 +104,7 @@ def counts_equal_what_they_count(driver: Driver, runs: dict[str, Run]) -> None:
     assert depth == [waiting[priority] for priority in range(10)]
     states = Counter(run.state for run in runs.values())
     assert counters.runs_succeeded == states[RunState.SUCCEEDED]
-    assert counters.runs_dead == states[RunState.DEAD]
+    assert counters.runs_dead == sum(counters.dead_by_team.values()) >= states[RunState.DEAD]
     assert counters.runs_cancelled == states[RunState.CANCELLED]
     assert counters.runs_skipped >= states[RunState.SKIPPED]
     assert counters.jobs == len(driver.table("jobs"))
@@ -157,6 +158,8 @@ def lists_are_complete(driver: Driver, runs: dict[str, Run]) -> None:
     assert set(driver.table("job_runs")) == set(rows.values())
     active = {key.split(b"\0", 1)[1].decode() for key in driver.table("active_by_job")}
     assert active == {run_id for run_id, run in runs.items() if run.exclusive and run.state not in FINAL_STATES}
+    dead = {dead_key(run.team, run_id) for run_id, run in runs.items() if run.state is RunState.DEAD}
+    assert set(driver.table("dead_runs")) == dead
     jobs = [decode_job(value) for value in driver.table("jobs").values()]
     assert set(driver.table("team_jobs")) == {f"{job.team}\0{job.job_id}".encode() for job in jobs}
     open_runs = [run_id for run_id, run in runs.items() if "-b" in run_id and run.state not in FINAL_STATES]

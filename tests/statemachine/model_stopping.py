@@ -12,6 +12,7 @@ from tests.statemachine.model_state import HELD, ModelState
 
 class StoppingModel(ModelState):
     close: Any
+    judge: Any
 
     def cancel_run(self, command: c.CancelRun) -> c.Reply:
         run = self.runs.get(command.run_id)
@@ -22,6 +23,34 @@ class StoppingModel(ModelState):
         if run.state in FINAL:
             return c.PlainReply(code="illegal_state", detail=run.state.value)
         self.stop(run, "cancelled" if command.reason is None else f"cancelled: {command.reason}")
+        return c.PlainReply()
+
+    def redrive(self, command: c.Redrive) -> c.Reply:
+        run = self.runs.get(command.run_id)
+        if run is None:
+            return c.PlainReply(code="unknown_run")
+        if run.state is not RunState.DEAD:
+            return c.PlainReply(code="illegal_state", detail=run.state.value)
+        job = self.jobs.get(run.job_id)
+        if job is None:
+            return c.PlainReply(code="unknown_job")
+        free = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
+        gone = dict.fromkeys(("reason", "finished_ms", "retry_at_ms", "log_bytes", "start_by_ms", "end_by_ms"))
+        run = self.set(
+            run,
+            state=RunState.SCHEDULED,
+            job_version=job.version,
+            priority=job.priority,
+            attempt=run.attempt + 1,
+            attempts_max=run.attempt + 1 + job.max_retries,
+            release_ms=max(run.release_ms, self.now_ms),
+            exclusive=False,
+            catch_up=False,
+            overlap_policy=None if job.overlap_policy == "allow" else "queue_all",
+            **free,
+            **gone,
+        )
+        self.judge(run)
         return c.PlainReply()
 
     def deadline(self, command: c.Deadline) -> c.Reply:

@@ -153,6 +153,10 @@ def cancel_run(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     return c.CancelRun(now_ms=now_ms, run_id=run_id, reason=numbers.pick((None, "why")))
 
 
+def redrive(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    return c.Redrive(now_ms=now_ms, run_id=_target(model, numbers, RunState.DEAD)[0])
+
+
 def deadline(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     """Of a run that has one, if there is any; now and then it is another's, or wrong."""
     bounded = sorted(run_id for run_id, run in model.runs.items() if (run.start_by_ms or run.end_by_ms) is not None)
@@ -283,6 +287,8 @@ MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
     cancel_run,
     deadline,
     deadline,
+    redrive,
+    redrive,
     open_session,
     renew_session,
     suspect_session,

@@ -56,6 +56,7 @@ COMMANDS: list[c.Command] = [
     c.Heartbeat(now_ms=1, run_id="r", token=1, progress="half"),
     c.Complete(now_ms=1, run_id="r", token=1, outcome=AttemptOutcome.FAILED, detail="no", retry_at_ms=2),
     c.Deadline(now_ms=1, run_id="r", at_ms=5),
+    c.Redrive(now_ms=1, run_id="r"),
     c.CancelRun(now_ms=1, run_id="r", reason="typo"),
     open_session("n1", 1, slots=1, ahead=2),
     c.RenewSession(now_ms=1, node="n1", incarnation=1, renewal=2, draining=True),

@@ -144,6 +144,7 @@ EDGY: st.SearchStrategy[c.Command] = st.one_of(
         retry_at_ms=st.one_of(st.none(), EDGES),
     ),
     st.builds(c.Deadline, now_ms=TIMES, run_id=RUN_IDS, at_ms=TIMES),
+    st.builds(c.Redrive, now_ms=TIMES, run_id=RUN_IDS),
     st.builds(c.CancelRun, now_ms=TIMES, run_id=RUN_IDS, reason=st.one_of(st.none(), TEXTS)),
     st.builds(c.Withdraw, now_ms=TIMES, run_id=RUN_IDS, token=EDGES, reason=st.one_of(st.none(), TEXTS)),
     st.builds(c.ExpireSession, now_ms=TIMES, node=TEXTS, incarnation=EDGES, renewal=EDGES),

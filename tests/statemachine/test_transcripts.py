@@ -123,6 +123,10 @@ def show_deadlines(snapshot: Snapshot) -> Iterator[str]:
         yield f"{at_ms} {format_value(run_id)}"
 
 
+def show_dead(snapshot: Snapshot) -> Iterator[str]:
+    yield " ".join(format_value(run.run_id) for run in snapshot.dead_runs().items) or "none"
+
+
 def show_parked(snapshot: Snapshot, job_id: str) -> Iterator[str]:
     yield " ".join(format_value(run_id) for run_id in snapshot.parked_of(job_id)) or "none"
 
@@ -135,6 +139,7 @@ QUESTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "claims": show_claims,
     "timers": show_timers,
     "parked": show_parked,
+    "dead": show_dead,
     "deadlines": show_deadlines,
     "teams": show_teams,
     "next": lambda snapshot, job_id: iter([format_value(snapshot.next_run_ms(job_id))]),
