@@ -24,6 +24,7 @@ def almost_one() -> float:
     ("attempt", "seconds"), [(1, 10), (2, 20), (3, 40), (9, 2560), (10, 3600), (100, 3600), (10**9, 3600)]
 )
 def test_it_doubles_up_to_a_maximum(attempt: int, seconds: float) -> None:
+    """(M3)"""
     assert backoff_s(JOB, attempt, nothing) == seconds
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statemachine.commands import ExpireSession, Finish, Release, RunNow, Start, Withdraw
+from statemachine.commands import ExpireSession, Finish, Release, RunClaimed, RunNow, Start, Withdraw
 from statemachine.keys import run_id_of
 from statemachine.limits import ATTEMPTS_KEPT_MAX, DETAIL_LENGTH_MAX
 from statemachine.records import AttemptOutcome, RunKind, RunState
@@ -99,3 +99,14 @@ def test_a_withdrawn_run_keeps_its_reason(claimed: Driver) -> None:
 def test_a_retry_without_a_proposed_time_is_due_at_once(claimed: Driver) -> None:
     claimed.apply(finish(retry_at_ms=None, now_ms=NOW_MS + 50))
     assert claimed.run(RUN_ID).retry_at_ms == NOW_MS + 50
+
+
+def test_a_retry_outlives_the_node_that_failed_and_goes_to_another(claimed: Driver) -> None:
+    """(M3, M17) It waits in the state, so no leader or worker takes it along, and it is pinned to none (dkron#1585)."""
+    claimed.open_more("n2")
+    claimed.apply(finish(retry_at_ms=NOW_MS + 1000))
+    claimed.apply(ExpireSession(now_ms=NOW_MS, node="n1", incarnation=1, renewal=0))
+    claimed.own_all("n2", epoch=1)
+    released = claimed.apply(Release(now_ms=NOW_MS + 1000, run_id=RUN_ID, token=1), node="n2")
+    [(node, claim)] = released.sent(RunClaimed)
+    assert (node, claim.attempt, claim.token) == ("n2", 2, 2)
