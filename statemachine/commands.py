@@ -303,7 +303,6 @@ REFUSALS = {
     "stale_incarnation": "a newer incarnation of the proposer or session exists",
     "stale_proposal": "the proposer has acknowledged this result before; it is no longer kept",
     "renewed": "a newer renewal was applied",
-    "backlog": "too many runs of the job are held back already",
     "no_deadline": "the run has another deadline, or none",
     "fenced": "the fencing token is not the run's current one",
     "leased": "the lease of the run's target has not lapsed",

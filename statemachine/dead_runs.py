@@ -14,13 +14,17 @@ _AFTER_ALL = b"g"
 """Sorts behind every run id: those begin with hex digits."""
 
 
-def dead_run_ids(transaction: Any, tables: Tables, team: str | None, before: str | None) -> Iterator[str]:
-    """Ids of a team's dead runs, or of all teams', the latest due first, from below the run id `before`."""
+def dead_run_ids(
+    transaction: Any, tables: Tables, team: str | None, job_id: str | None, before: str | None
+) -> Iterator[str]:
+    """Ids of a team's dead runs, or of all teams', the latest due first, from below the run id `before`; with `job_id`
+    only those of that job."""
     if team is not None and len(team) > TEAM_LENGTH_MAX:
         return iter(())
     teams = _teams(transaction, tables) if team is None else [team]
     end = _AFTER_ALL if before is None else before.encode()
-    return merge(*(_of_team(transaction, tables, one, end) for one in teams), reverse=True)
+    found = merge(*(_of_team(transaction, tables, one, end) for one in teams), reverse=True)
+    return (run_id for run_id in found if job_id is None or run_id[13:].partition("-")[0] == job_id)
 
 
 def _teams(transaction: Any, tables: Tables) -> list[str]:

@@ -238,11 +238,8 @@ class Snapshot(TeamQueries):
     def dead_runs(
         self, team: str | None = None, job_id: str | None = None, before_key: str | None = None, limit: int = 50
     ) -> RunsPage:
-        """Dead runs of a team, or of all, the latest due first, older than the run id `before_key`; of a job only its
-        own, found among its team's."""
-        found = dead_run_ids(self._transaction, self._tables, team, before_key)
-        of_job = (run_id for run_id in found if job_id is None or run_id[13:].partition("-")[0] == job_id)
-        run_ids = list(islice(of_job, limit + 1))
+        """Of a team, of all, or of one job of the team; the latest due first, older than the run id `before_key`."""
+        run_ids = list(islice(dead_run_ids(self._transaction, self._tables, team, job_id, before_key), limit + 1))
         items = [self._existing_run(run_id) for run_id in run_ids[:limit]]
         return RunsPage(items, items[-1].run_id if len(run_ids) > limit else None)
 
