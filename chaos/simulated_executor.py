@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from chaos.history import Effect, EffectEnd
@@ -142,3 +142,10 @@ class ScriptedHttp:
 
     async def close(self) -> None:
         """There is nothing to release."""
+
+
+class ScriptedReceiver:
+    """Takes every notification."""
+
+    async def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
+        return None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from chaos.simulated_disk import SimulatedLogFolder, SimulatedMachine
-from chaos.simulated_executor import ScriptedHttp, ScriptedNoop, Witness
+from chaos.simulated_executor import ScriptedHttp, ScriptedNoop, ScriptedReceiver, Witness
 from chaos.simulated_log import Doom, LogProcess
 from chaos.simulated_network import WORLD, Network
 from chaos.simulated_plan import Plan
@@ -220,6 +220,7 @@ class SimulatedNode:
             reader=reader,
             executors={"http": http, "noop": ScriptedNoop(self.name, self._world.witness)},
             logs=RunLogs(SimulatedLogFolder(self.machine), node=self.name),
+            sender=ScriptedReceiver(),
             clock=self.clock,
             random=self._dice("node"),
         )

@@ -38,9 +38,7 @@ OTHER_NAMES = {
 }
 """What people call these fields elsewhere, where the spelling alone would not lead there."""
 
-NOT_YET: Mapping[str, frozenset[str]] = {
-    "": frozenset({"notify", "after_completion"}),
-}
+NOT_YET: Mapping[str, frozenset[str]] = {}
 """Values by path ('' and 'target': field names) that later versions know: the refusal says so."""
 
 _JSON_TYPES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "true or false"} | {
@@ -90,6 +88,10 @@ def _field_errors(field: inspect.Field, annotation: Any, value: Any) -> list[Fie
     """What is wrong with one field: its kind, its unknown members, its type."""
     path = field.encode_name
     variants = _tagged_variants(field.type)
+    if isinstance(value, dict) and (plain := _plain_struct(field.type)) is not None:
+        unknown = unknown_names(value, [one.encode_name for one in plain.fields], path)
+        if unknown:
+            return unknown
     if variants and isinstance(value, dict):
         tag_field = next(iter(variants.values())).tag_field or "type"
         tag = value.get(tag_field)
@@ -109,6 +111,12 @@ def _field_errors(field: inspect.Field, annotation: Any, value: Any) -> list[Fie
 def _tagged_variants(kind: inspect.Type) -> dict[str, inspect.StructType]:
     members = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
     return {str(one.tag): one for one in members if isinstance(one, inspect.StructType) and one.tag is not None}
+
+
+def _plain_struct(kind: inspect.Type) -> inspect.StructType | None:
+    """An object without kinds, perhaps beside null."""
+    members = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+    return next((one for one in members if isinstance(one, inspect.StructType) and one.tag is None), None)
 
 
 def _literals(kind: inspect.Type) -> list[str]:

@@ -102,6 +102,11 @@ def job_definition(record: Job) -> Json:
         "exclude_calendars": list(record.exclude_calendars),
         "labels": record.labels,
         "run_on": record.run_on,
+        "notify": msgspec.to_builtins(record.notify),
+        "pause_on_failure": record.pause_on_failure,
+        "after_completion": record.after_completion,
+        "keep_runs": record.keep_runs,
+        "keep_days": record.keep_days,
     }
 
 
@@ -260,6 +265,9 @@ def team(view: TeamView) -> Json:
         "max_concurrent": record.max_concurrent,
         "weight": record.weight,
         "max_jobs": record.max_jobs,
+        "notify": msgspec.to_builtins(record.notify),
+        "keep_runs": record.keep_runs,
+        "keep_days": record.keep_days,
         "version": record.version,
         "jobs": view.jobs,
         "claims": view.held,

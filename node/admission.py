@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from executor import check_target
+from node.aftermath_rules import keep_faults, notify_faults, pause_faults
 from node.interface import (
     ARGS_BYTES_MAX,
     LABELS_MAX,
@@ -84,6 +85,9 @@ def admit(
     errors = [*_plain_faults(draft), *_number_faults(draft), *_target_faults(draft, allow_link_local)]
     if before is not None:
         errors += _replacement_faults(draft, before.job)
+    errors += notify_faults(draft.notify, allow_link_local=allow_link_local)
+    errors += keep_faults(draft.keep_runs, draft.keep_days)
+    errors += pause_faults(draft.pause_on_failure)
     args = _args(draft.args, errors)
     misfire_policy: MisfirePolicy = draft.misfire_policy or ("run_once" if draft.run_at is not None else "skip")
     times = _maybe_times(draft, job_id, now_ms, errors, before)
@@ -121,6 +125,11 @@ def admit(
         ends_at_ms=times.spec.ends_at_ms,
         labels=draft.labels,
         run_on=draft.run_on,
+        notify=draft.notify,
+        pause_on_failure=draft.pause_on_failure,
+        after_completion=draft.after_completion,
+        keep_runs=draft.keep_runs,
+        keep_days=draft.keep_days,
         version=1 if before is None else before.job.version + 1,
         created_ms=now_ms if before is None else before.job.created_ms,
         updated_ms=now_ms,

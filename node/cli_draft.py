@@ -33,6 +33,16 @@ _OPTIONS = (
     click.option("--start-deadline", type=float, help="Seconds in which a run must begin. [default: any]"),
     click.option("--run-timeout", type=float, help="Seconds for a run with all its retries. [default: any]"),
     click.option("--misfire-policy", help="For ticks missed in an outage: skip, run_once or catch_up."),
+    click.option("--notify-url", help="Tell this URL what becomes of the runs (docs/notifications.md)."),
+    click.option(
+        "--notify-on",
+        multiple=True,
+        help="With --notify-url: dead, failed, recovered, late or skipped; may be repeated. [default: dead, recovered]",
+    ),
+    click.option("--pause-on-failure", type=int, help="Pause it after so many dead runs in a row. [default: never]"),
+    click.option("--after-completion", help="When its last run is over: keep the job, or delete it. [default: keep]"),
+    click.option("--keep-runs", type=int, help="Runs that stay in the history at most. [default: as the team says]"),
+    click.option("--keep-days", type=float, help="Days that runs stay in it. [default: as team or cluster say]"),
     click.option("--misfire-window", type=float, help="Seconds; missed ticks that are older never run."),
     click.option("--exclude-calendar", multiple=True, help="A calendar on whose days no tick runs; may be repeated."),
     click.option("--max-runs", type=int, help="How many ticks become runs, then no more. [default: no limit]"),
@@ -40,6 +50,7 @@ _OPTIONS = (
 _SAME_NAME = (
     *("name", "team", "run_at", "tz", "max_retries"),
     *("overlap_policy", "max_concurrent", "misfire_policy", "max_runs"),
+    *("pause_on_failure", "after_completion", "keep_runs", "keep_days"),
 )
 
 
@@ -91,6 +102,10 @@ def _from_options(given: dict[str, Any]) -> dict[str, Any]:
         draft["exclude_calendars"] = list(given["exclude_calendar"])
     if "priority" in given:
         draft["priority"] = int(given["priority"]) if given["priority"].isdecimal() else given["priority"]
+    if "notify_url" in given:
+        draft["notify"] = {"url": given["notify_url"]} | ({"on": given["notify_on"]} if "notify_on" in given else {})
+    elif "notify_on" in given:
+        raise click.UsageError("--notify-on belongs to --notify-url.")
     return draft
 
 

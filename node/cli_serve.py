@@ -17,6 +17,7 @@ from node.config import (
     LOG_MIB_DEFAULT,
     RAFT_LOG_MIB_DEFAULT,
     RAFT_LOG_MIB_MAX,
+    RUNS_KEEP_DAYS_DEFAULT,
     SLOTS_DEFAULT,
     ConfigError,
     ServeSettings,
@@ -151,6 +152,15 @@ def parse_peers(context: click.Context, parameter: click.Parameter, text: str) -
     default=AHEAD_DEFAULT,
     show_default=True,
     help="Claims that are held ahead of their time.",
+)
+@click.option(
+    "--keep-days",
+    envvar="HORAE_KEEP_DAYS",
+    show_envvar=True,
+    type=click.FloatRange(0, 3650),
+    default=RUNS_KEEP_DAYS_DEFAULT,
+    show_default=True,
+    help="How long runs stay in the history, if neither job nor team says. The same on every node.",
 )
 @click.option(
     "--raft-log-mib",

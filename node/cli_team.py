@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from node.cli_call import call, server_option
+from node.cli_draft import parse_json
 from node.cli_output import Json, cell, fields, output_option, show, table
 
 if TYPE_CHECKING:
     from httpapi.client import Client
 
 LIST_DEFAULT = 50
-SETTINGS = ("max_concurrent", "weight", "max_jobs")
+SETTINGS = ("max_concurrent", "weight", "max_jobs", "notify", "keep_runs", "keep_days")
 
 
 class Limit(click.ParamType[int | None]):
@@ -27,6 +28,24 @@ class Limit(click.ParamType[int | None]):
         if not (str(value).isascii() and str(value).isdigit()):
             self.fail(f"{value!r} is not a number of 0 or more, nor none", parameter, context)
         return int(value)
+
+
+class Days(click.ParamType[float | None]):
+    """A number of days, or 'none'."""
+
+    name = "DAYS|none"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float | None:
+        return None if value is None or value == "none" else click.FLOAT.convert(value, parameter, context)
+
+
+class JsonObject(click.ParamType[Any]):
+    """A JSON object, or 'none'."""
+
+    name = "JSON|none"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        return None if value is None or value == "none" else parse_json("--notify", value)
 
 
 @click.group()
@@ -44,6 +63,9 @@ def team() -> None:
 @click.option("--max-concurrent", type=Limit(), help="Runs under way at once; none: no quota.")
 @click.option("--weight", type=click.IntRange(1), help="Its share beside other teams, when runs have to wait.")
 @click.option("--max-jobs", type=Limit(), help="Jobs that it may define; none: no limit.")
+@click.option("--notify", type=JsonObject(), help="Whom its jobs tell, as in a job (docs/notifications.md).")
+@click.option("--keep-runs", type=Limit(), help="Runs of a job that stay in its history; none: any number.")
+@click.option("--keep-days", type=Days(), help="Days that runs stay in the history; none: as the cluster says.")
 @server_option
 @output_option
 def set_team(server: str, output: str | None, team: str, **options: Any) -> None:
@@ -52,11 +74,13 @@ def set_team(server: str, output: str | None, team: str, **options: Any) -> None
     \b
     Examples:
       horae team set billing --max-concurrent 20 --weight 3
-      horae team set billing --max-concurrent none
+      horae team set billing --max-concurrent none --keep-days 30
+      horae team set billing --notify '{"url": "https://alerts.example/billing", "on": ["dead"]}'
     """
     changes = {name: value for name, value in options.items() if name in _given()}
     if not changes:
-        raise click.UsageError("Say what to change: --max-concurrent, --weight or --max-jobs.")
+        names = ", ".join("--" + name.replace("_", "-") for name in SETTINGS)
+        raise click.UsageError(f"Say what to change: {names}.")
 
     async def work(client: Client) -> Json:
         before = await _settings(client, team)
@@ -143,4 +167,9 @@ def _team_table(page: Json) -> str:
 
 
 def _team_fields(one: Json) -> str:
-    return fields(list(one.items()))
+    import msgspec
+
+    shown = {
+        name: msgspec.json.encode(value).decode() if isinstance(value, dict) else value for name, value in one.items()
+    }
+    return fields(list(shown.items()))

@@ -10,6 +10,7 @@ from executor.interface import Executor
 from node.admission import make_plan
 from node.clock import Clock
 from node.config import NodeConfig
+from node.delivery import Sender
 from node.figures import figures_of
 from node.identifiers import UlidSource
 from node.metrics import Metrics
@@ -38,6 +39,8 @@ class Surroundings:
     log: Log
     reader: StateReader
     executors: Mapping[str, Executor]
+    sender: Sender
+    """Of notifications."""
     logs: RunLogs
     clock: Clock
     random: Random
@@ -74,6 +77,7 @@ def compose(
         log=around.log,
         source=ReaderSource(around.reader),
         executors=around.executors,
+        sender=around.sender,
         logs=around.logs,
         clock=clock,
         machine_clock=around.clock,

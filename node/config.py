@@ -23,6 +23,8 @@ CONTAINER_SLOTS_DEFAULT = 32
 """Containers that run on a node at once: each costs its memory, and the engine's time to start it."""
 AHEAD_DEFAULT = 50_000
 """Claims that a node holds ahead of their time: a third of a burst of 150,000 a node, about 50 MB."""
+RUNS_KEEP_DAYS_DEFAULT = 90.0
+"""As long as people ask for what happened; 50 GB a day at full size, so a big cluster keeps less."""
 RAFT_LOG_MIB_DEFAULT = RaftConfig().log_keep_bytes // MIB
 RAFT_LOG_MIB_MAX = 4_096
 """Eight times as much may stand while a copy of the state is under way: half of the map that log and state share."""
@@ -166,6 +168,8 @@ class NodeConfig:
     over within ten seconds: what stops a service usually kills it after that."""
     drain_attempts_s: float = 5.0
     """How long running attempts may take to end by themselves while draining; then they are killed and given back."""
+    runs_keep_days: float = RUNS_KEEP_DAYS_DEFAULT
+    """Days that runs stay in the history, unless their job or team says something else. Counts beside the leader."""
     logs_keep_days: int = 7
     """Days that the output of attempts is kept."""
 
@@ -241,6 +245,8 @@ class ServeSettings:
     ahead: int = AHEAD_DEFAULT
     callback_url: str | None = None
     """Where targets reach the API to complete attempts: NodeConfig's."""
+    keep_days: float = RUNS_KEEP_DAYS_DEFAULT
+    """How long runs stay in the history, in days. The same on every node: whoever leads goes by its own."""
     raft_log_mib: int = RAFT_LOG_MIB_DEFAULT
     """How much of the replicated log is kept, in MiB: a node that was away for longer gets a copy of the state."""
     log_mib: int = LOG_MIB_DEFAULT
@@ -273,6 +279,7 @@ class ServeSettings:
             kind_slots=self._kind_slots(),
             tags=self.tags,
             takes_buckets=not self.worker,
+            runs_keep_days=self.keep_days,
         )
 
     def _kind_slots(self) -> dict[str, int]:

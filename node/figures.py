@@ -28,6 +28,7 @@ def figures_of(reader: StateReader, now_ms: Callable[[], int]) -> StateFigures:
             queue_depth=dict(enumerate(snapshot.queue_depth())),
             due_not_queued=_due_before(snapshot, now),
             jobs_overdue=_due_before(snapshot, now - OVERDUE_AFTER_MS),
+            notifications_pending=snapshot.notifications_pending(),
             lmdb_used_bytes=space.used_bytes,
             lmdb_map_bytes=space.map_bytes,
             unplaceable=unplaceable(snapshot),

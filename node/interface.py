@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-import msgspec
-
 from node.backfill_interface import BackfillPage as BackfillPage
 from node.backfill_interface import BackfillPlan as BackfillPlan
 from node.backfill_interface import BackfillScheduler
@@ -39,6 +37,8 @@ from node.log_values import RunLog as RunLog
 from node.read_values import LIST_LIMIT_DEFAULT as LIST_LIMIT_DEFAULT
 from node.read_values import Consistency as Consistency
 from node.read_values import Read as Read
+from node.team_interface import TeamDraft as TeamDraft
+from node.team_interface import TeamView as TeamView
 from statemachine.history_records import JobStats
 from statemachine.policy_records import Backfill, Calendar
 from statemachine.records import (
@@ -51,6 +51,7 @@ from statemachine.records import (
     Job,
     Lease,
     NoopTarget,
+    Notify,
     OverlapPolicy,
     Run,
     RunKind,
@@ -73,6 +74,9 @@ __all__ = [
     "JobStats",
     "Lease",
     "NoopTarget",
+    "NotFound",
+    "Notify",
+    "OutcomeUnknown",
     "OverlapPolicy",
     "Run",
     "RunKind",
@@ -138,24 +142,6 @@ class RunPage:
     items: Sequence[Run]
     next_cursor: str | None
     read: Read
-
-
-class TeamDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of PUT /v1/teams/{team}: what the team may use from now on. Absent fields have the defaults shown."""
-
-    max_concurrent: int | None = None
-    weight: int = 1
-    max_jobs: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TeamView:
-    """A team's settings (version 0: it has none of its own), the jobs it has, and the claims that nodes hold of its
-    runs."""
-
-    team: Team
-    jobs: int
-    held: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from statemachine.records import MisfirePolicy, OverlapPolicy, Target
+from statemachine.records import AfterCompletion, MisfirePolicy, Notify, OverlapPolicy, Target
 
 
 class JobDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,4 +51,11 @@ class JobDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     labels: dict[str, str] = {}
     run_on: dict[str, str] = {}
     """Tags that a node must have to run it (`horae serve --tag`)."""
+    notify: Notify | None = None
+    """Absent: the team's default."""
+    pause_on_failure: int | None = None
+    after_completion: AfterCompletion = "keep"
+    keep_runs: int | None = None
+    keep_days: float | None = None
+    """How much of the history stays. Absent: the team's default, or the cluster's."""
     idempotency_key: str | None = None

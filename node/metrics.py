@@ -39,6 +39,7 @@ class StateFigures:
     """Ticks whose time is past and that have no run yet (counted up to a limit)."""
     jobs_overdue: int = 0
     """Of those, the ones that are late beyond a failover: something is wrong with them or with the cluster."""
+    notifications_pending: int = 0
     lmdb_used_bytes: int = 0
     lmdb_map_bytes: int = 0
     live_nodes: Collection[str] = ()
@@ -136,6 +137,8 @@ def _counted(counters: Counters) -> Iterable[Metric]:
     for name, text, value in (
         ("horae_retries", "Attempts that will be tried again.", counters.attempts_retried),
         ("horae_lease_expired", "Sessions that the leader ended.", counters.sessions_expired),
+        ("horae_notifications_sent", "Notifications that their receivers took.", counters.notifications_sent),
+        ("horae_notifications_failed", "Notifications given up.", counters.notifications_failed),
         ("horae_fenced_writes", "Results refused because their fencing token was old.", counters.fenced_writes),
     ):
         yield CounterMetricFamily(name, text, value=value)
@@ -154,6 +157,7 @@ def _state(figures: StateFigures) -> Iterable[Metric]:
         ("horae_slow_targets", "Targets that are held back since they time out often.", figures.slow_targets),
         ("horae_due_not_queued", "Ticks past their time without a run.", figures.due_not_queued),
         ("horae_jobs_overdue", "Jobs whose tick is late beyond a failover.", figures.jobs_overdue),
+        ("horae_notifications_pending", "Notifications that are owed.", figures.notifications_pending),
         ("horae_lmdb_used_bytes", "Bytes of the database that are in use.", figures.lmdb_used_bytes),
         ("horae_lmdb_map_bytes", "Bytes that the database may grow to.", figures.lmdb_map_bytes),
     ):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,6 +178,16 @@ class RunLogs:
         await asyncio.to_thread(self._folder.remove, run_id, attempts)
         if self._archive is not None:
             await self._archive.remove(run_id, attempts)
+
+    def forget(self, runs: Sequence[tuple[str, int]]) -> None:
+        """Remove the logs of runs that are gone, each with how many attempts it had. Takes its time; what a store does
+        not let go of stays there until it is old."""
+        self._do_in_background(self._remove_all(runs))
+
+    async def _remove_all(self, runs: Sequence[tuple[str, int]]) -> None:
+        for run_id, attempts in runs:
+            with contextlib.suppress(StoreError):
+                await self.remove(run_id, attempts)
 
     @property
     def figures(self) -> LogFigures:

@@ -10,6 +10,7 @@ from executor.interface import Executor
 from node.backfill_steps import BackfillSteps
 from node.clock import Clock
 from node.config import NodeConfig
+from node.delivery import DeliveryLoop, Sender
 from node.duty_loop import DutyLoop
 from node.freshness import QuorumProbe
 from node.look_ahead import LookAhead
@@ -17,6 +18,7 @@ from node.loop_lag import LoopLag
 from node.metrics import Metrics
 from node.plans import Plan, PlanCache
 from node.reaping import Reaper
+from node.retention_loop import RetentionLoop
 from node.runlogs import RunLogs
 from node.session_calls import SessionCalls
 from node.skew import ClockSkews
@@ -35,6 +37,7 @@ from statemachine.commands import (
     JobDeleted,
     JobUpdated,
     RunClaimed,
+    RunsPruned,
     SessionEnded,
     SessionRenewed,
     StopRequested,
@@ -69,6 +72,7 @@ class Runtime:
         log: Log,
         source: StateSource,
         executors: Mapping[str, Executor],
+        sender: Sender,
         logs: RunLogs,
         clock: Clock,
         machine_clock: Clock,
@@ -123,6 +127,8 @@ class Runtime:
             session=lambda: self.worker.session,
         )
         self._duties = DutyLoop(config=config, log=log, source=source, clock=clock)
+        self._retention = RetentionLoop(config=config, log=log, source=source, clock=clock)
+        self._delivery = DeliveryLoop(config=config, log=log, source=source, clock=clock, sender=sender)
         self._copies_received = log.status.snapshots_received
         self._stopping = asyncio.Event()
 
@@ -144,6 +150,8 @@ class Runtime:
                     self.worker.reconciliation.run(),
                     self._ticks.run(),
                     self._duties.run(),
+                    self._delivery.run(),
+                    self._retention.run(),
                     self.probe.run(),
                     self.loop_lag.run(),
                     self.reaper.run(),
@@ -231,6 +239,8 @@ class Runtime:
             case BucketsMoved():
                 self._ticks.on_event(Moved())
                 self._duties.on_buckets_moved()
+            case RunsPruned():
+                self._logs.forget(event.runs)
             case DueChanged():
                 self._ticks.on_event(Appeared(at_ms=event.at_ms))
             case _:

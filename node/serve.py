@@ -22,7 +22,7 @@ from importlib.metadata import version
 
 import uvloop
 
-from executor import build_executors
+from executor import WebhookSender, build_executors
 from executor.interface import Executor
 from executor.owner import Owner
 from httpapi.app import build_app
@@ -110,7 +110,9 @@ async def _serve(settings: ServeSettings) -> None:
         stack.callback(reader.close)
         executors = _executors(settings)
         stack.push_async_callback(_close_all, list(executors.values()))
-        node = _compose(settings, log, reader, executors)
+        sender = WebhookSender(allow_link_local=settings.allow_link_local)
+        stack.push_async_callback(sender.close)
+        node = _compose(settings, log, reader, executors, sender)
         app = build_app(node.service, node=settings.node_id, address=settings.http, access_log=settings.access_log)
         await stack.enter_async_context(serving(app, listening, close_s=API_CLOSE_S))
         logger.info("node %s: API on http://%s", settings.node_id, settings.http)
@@ -176,12 +178,15 @@ def _cluster_id(settings: ServeSettings) -> str:
     return cluster_id_of(read_secret(settings.cluster_secret_file))
 
 
-def _compose(settings: ServeSettings, log: LogClient, reader: StateReader, executors: dict[str, Executor]) -> Node:
+def _compose(
+    settings: ServeSettings, log: LogClient, reader: StateReader, executors: dict[str, Executor], sender: WebhookSender
+) -> Node:
     around = Surroundings(
         log=log,
         reader=reader,
         executors=executors,
         logs=_logs(settings),
+        sender=sender,
         clock=SystemClock(),
         random=random.SystemRandom(),
     )

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from node.ticker import BUCKET_AFTER_ALL, DueTick, TimerDue
+from statemachine.history_records import Notification
 from statemachine.policy_records import Backfill, Calendar
 from statemachine.reader import StateReader
-from statemachine.records import BUCKETS, BucketOwner, Job, Run, Session
+from statemachine.records import BUCKETS, BucketOwner, Job, Run, Session, Team
+from statemachine.retention import Forgettable, Keep
 from statemachine.snapshot import Snapshot
 
 SAMPLED_BUCKETS = 16
@@ -78,6 +80,21 @@ class SnapshotView:
     def _estimate(self, at_ms: int) -> int:
         sampled = sum(1 for _ in self.snapshot.due_until(at_ms, after=(at_ms, BUCKETS - SAMPLED_BUCKETS, "")))
         return max(sampled * BUCKETS // SAMPLED_BUCKETS, 1)
+
+    def team(self, team: str) -> Team | None:
+        return self.snapshot.team(team)
+
+    def live_jobs(self, after_id: str, limit: int) -> Sequence[Job]:
+        return self.snapshot.jobs(after_id=after_id, limit=limit)
+
+    def deleted_jobs(self, after_id: str, limit: int) -> Sequence[Job]:
+        return self.snapshot.deleted_jobs(after_id=after_id, limit=limit)
+
+    def forgettable(self, job: Job, keep: Keep, now_ms: int, runs_max: int) -> Forgettable:
+        return self.snapshot.forgettable(job, keep, now_ms, runs_max)
+
+    def notifications_until(self, horizon_ms: int) -> Iterator[Notification]:
+        return self.snapshot.notifications_until(horizon_ms)
 
     def session(self, node: str) -> Session | None:
         return self.snapshot.session(node)

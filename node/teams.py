@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
+import msgspec
+
+from node.aftermath_rules import keep_faults, notify_faults
 from node.afterwards import seen_afterwards
 from node.clock import Clock
 from node.cursors import TEAMS, decode_cursor, encode_cursor
@@ -56,10 +59,10 @@ class Teams:
         return TeamPage(items=items, next_cursor=more, read=read)
 
     async def put(self, team: str, draft: TeamDraft, *, expected_version: int | None) -> TeamView:
-        errors = faults_of(team, draft)
+        errors = faults_of(team, draft, allow_link_local=self._writes.allow_link_local)
         if errors:
             raise Invalid(errors=errors)
-        record = Team(team=team, max_concurrent=draft.max_concurrent, weight=draft.weight, max_jobs=draft.max_jobs)
+        record = Team(team=team, **msgspec.structs.asdict(draft))
         command = PutTeam(now_ms=self._clock.wall_ms(), team=record, expected_version=expected_version)
         reply = await self._writes.propose(command)
         if reply.code == "version_conflict":
@@ -79,7 +82,7 @@ class Teams:
         expect_ok(reply)
 
 
-def faults_of(team: str, draft: TeamDraft) -> list[FieldError]:
+def faults_of(team: str, draft: TeamDraft, *, allow_link_local: bool) -> list[FieldError]:
     """What is wrong with a team's name and settings."""
     ranges = (
         ("max_concurrent", draft.max_concurrent, 0, INT_MAX),
@@ -93,6 +96,8 @@ def faults_of(team: str, draft: TeamDraft) -> list[FieldError]:
         for path, value, least, most in ranges
         if value is not None and not least <= value <= most
     ]
+    faults += notify_faults(draft.notify, allow_link_local=allow_link_local)
+    faults += keep_faults(draft.keep_runs, draft.keep_days)
     name_fault = identifier_fault(team, TEAM_LENGTH_MAX)
     return faults if name_fault is None else [FieldError(path="team", message=name_fault), *faults]
 

@@ -9,7 +9,9 @@ from typing import Protocol
 from node.backfill_steps import BackfillView
 from node.deadline_watch import DeadlinesView
 from node.duties import DutiesView
+from node.sweep import RetentionView
 from node.ticker import TickerView
+from statemachine.history_records import Notification
 from statemachine.records import Job, Run, Session
 
 
@@ -40,7 +42,25 @@ class DefinitionView(Protocol):
     def run(self, run_id: str) -> Run | None: ...
 
 
-class StateView(TickerView, BackfillView, DeadlinesView, DutiesView, ClaimsView, DefinitionView, Protocol):
+class OutboxView(Protocol):
+    """What is owed to the receivers of notifications."""
+
+    def notifications_until(self, horizon_ms: int) -> Iterable[Notification]:
+        """Those that are to be sent up to the horizon, the first first."""
+        ...
+
+
+class StateView(
+    TickerView,
+    BackfillView,
+    DeadlinesView,
+    DutiesView,
+    ClaimsView,
+    DefinitionView,
+    OutboxView,
+    RetentionView,
+    Protocol,
+):
     """A snapshot of the state: everything in it is of one applied index."""
 
     def session(self, node: str) -> Session | None:

@@ -37,6 +37,11 @@ class Writes(JobChanges):
         propose = partial(self.propose, lane=Lane.WORK)
         self.completions = Completions(propose=propose, reads=reads, clock=sources.clock, random=sources.random)
 
+    @property
+    def allow_link_local(self) -> bool:
+        """Whether jobs may call link-local addresses."""
+        return self._sources.allow_link_local
+
     async def create_job(self, draft: JobDraft, *, idempotency_key: str | None = None) -> JobCreated:
         """The same key and body answer the first job, however late the repeat."""
         key = idempotency_key or draft.idempotency_key

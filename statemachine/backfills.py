@@ -20,7 +20,8 @@ from statemachine.lifecycle import create
 from statemachine.limits import BACKFILL_OUTSTANDING_MAX, BACKFILLS_ACTIVE_MAX
 from statemachine.overlap import judge
 from statemachine.policy_records import Backfill, BackfillState
-from statemachine.records import IdempotencyEntry, Job, Run, RunKind, RunState
+from statemachine.records import Job, Run, RunKind, RunState
+from statemachine.repeat_records import IdempotencyEntry
 from statemachine.stopping import CANCELLED, stop
 from statemachine.work import Work
 

@@ -8,22 +8,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from statemachine.commands import AnyCommand, AnyEvent, AnyReply, Command, Reply
-from statemachine.history_records import Ending, JobStats
+from statemachine.history_records import Ending, JobStats, Notification
 from statemachine.policy_records import Backfill, Calendar
 from statemachine.records import (
     FORMAT_VERSION,
     BucketOwner,
     Counters,
     DueEntry,
-    IdempotencyEntry,
     Job,
-    Proposer,
     Run,
     Session,
     TargetScore,
     Team,
     TimerEntry,
 )
+from statemachine.repeat_records import IdempotencyEntry, Proposer
 
 T = TypeVar("T")
 
@@ -88,5 +87,6 @@ decode_idempotency: Callable[[bytes], IdempotencyEntry] = decoder_of(Idempotency
 decode_proposer: Callable[[bytes], Proposer] = decoder_of(Proposer)
 decode_ending: Callable[[bytes], Ending] = decoder_of(Ending)
 decode_stats: Callable[[bytes], JobStats] = decoder_of(JobStats)
+decode_notification: Callable[[bytes], Notification] = decoder_of(Notification)
 decode_replies: Callable[[bytes], Sequence[bytes]] = decoder_of(tuple[bytes, ...])
 decode_depth: Callable[[bytes], list[int]] = decoder_of(list[int])

@@ -40,6 +40,18 @@ from statemachine.definition_commands import FireSkip as FireSkip
 from statemachine.definition_commands import PauseJob as PauseJob
 from statemachine.definition_commands import PutJob as PutJob
 from statemachine.definition_commands import ResumeJob as ResumeJob
+from statemachine.events import BucketsMoved as BucketsMoved
+from statemachine.events import DueChanged as DueChanged
+from statemachine.events import JobDeleted as JobDeleted
+from statemachine.events import JobUpdated as JobUpdated
+from statemachine.events import RunClaimed as RunClaimed
+from statemachine.events import RunsPruned as RunsPruned
+from statemachine.events import SessionEnded as SessionEnded
+from statemachine.events import SessionRenewed as SessionRenewed
+from statemachine.events import StopRequested as StopRequested
+from statemachine.history_commands import PruneItem as PruneItem
+from statemachine.history_commands import PruneRuns as PruneRuns
+from statemachine.history_commands import ReportNotification as ReportNotification
 from statemachine.limits import (
     INT_MAX,
     KIND_SLOTS_MAX,
@@ -215,6 +227,8 @@ AnyCommand = (
     | AssignBuckets
     | PutTeam
     | DeleteTeam
+    | ReportNotification
+    | PruneRuns
 )
 
 
@@ -281,6 +295,7 @@ REFUSALS = {
     "malformed": "the command's bytes do not decode, or break a named limit",
     "unknown_job": "no such job, or it is deleted",
     "unknown_run": "no such run",
+    "unknown_notification": "nothing is owed at this place: its delivery was reported before",
     "unknown_session": "no such session, or it has ended",
     "draining": "the node's session is leaving",
     "takes_no_buckets": "the node runs what others fired, and fires nothing itself",
@@ -310,69 +325,14 @@ REFUSALS = {
 }
 
 
-class RunClaimed(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="run_claimed"):
-    """To the holder's node: start this at release_ms."""
-
-    run_id: str
-    job_id: str
-    job_version: int
-    session: int
-    token: int
-    attempt: int
-    attempts_max: int
-    priority: int
-    due_ms: int
-    release_ms: int
-    end_by_ms: int | None = None
-    """Until when the whole run may last: an attempt must not go beyond it."""
-
-
-class StopRequested(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="stop_requested"):
-    """To the holder's node: end this claim now, and report what became of it."""
-
-    run_id: str
-    token: int
-
-
-class JobDeleted(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="job_deleted"):
-    """To every node: withdraw unstarted claims of this job."""
-
-    job_id: str
-
-
-class JobUpdated(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="job_updated"):
-    """To every node: withdraw unstarted claims of this job that an earlier version made."""
-
-    job_id: str
-    version: int
-
-
-class SessionEnded(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="session_ended"):
-    """To every node (the ended one stops what it holds of that incarnation)."""
-
-    node: str
-    incarnation: int
-
-
-class SessionRenewed(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="session_renewed"):
-    """To every node: an open or renewal was applied, sent when the node's wall clock showed `wall_ms`."""
-
-    node: str
-    incarnation: int
-    renewal: int
-    wall_ms: int
-
-
-class BucketsMoved(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="buckets_moved"):
-    """To every node: the assignment changed; read it anew."""
-
-
-class DueChanged(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="due_changed"):
-    """To the owner of the bucket: a tick or timer at `at_ms` appeared outside the usual course (a new job, a retry)."""
-
-    at_ms: int
-
-
 AnyEvent = (
-    RunClaimed | StopRequested | JobDeleted | JobUpdated | SessionEnded | SessionRenewed | BucketsMoved | DueChanged
+    RunClaimed
+    | StopRequested
+    | JobDeleted
+    | JobUpdated
+    | SessionEnded
+    | SessionRenewed
+    | BucketsMoved
+    | DueChanged
+    | RunsPruned
 )

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from statemachine.codec import decode_proposer, decode_replies, encode
 from statemachine.keys import SEPARATOR, U64, session_prefix
 from statemachine.limits import INT_MAX, NODE_LENGTH_MAX, PROPOSAL_COMMANDS_MAX, RESULTS_KEPT_MAX
-from statemachine.records import Proposer
+from statemachine.repeat_records import Proposer
 from statemachine.tables import Tables
 
 _NODE = re.compile(rf"[0-9A-Za-z._-]{{1,{NODE_LENGTH_MAX}}}", re.ASCII)

@@ -14,6 +14,7 @@ from statemachine.limits import (
     ARGUMENT_LENGTH_MAX,
     ARGUMENTS_MAX,
     CALENDAR_NAME_LENGTH_MAX,
+    DAY_S,
     DURATION_S_MAX,
     EXPRESSION_LENGTH_MAX,
     EXPRESSIONS_MAX,
@@ -23,11 +24,13 @@ from statemachine.limits import (
     INT_MAX,
     JOB_CALENDARS_MAX,
     JOB_CONCURRENT_MAX,
+    KEEP_RUNS_MAX,
     LABEL_LENGTH_MAX,
     LABELS_MAX,
     MULTIPLIER_MAX,
     NAME_LENGTH_MAX,
     NETWORK_LENGTH_MAX,
+    NOTIFY_EVENTS_MAX,
     PATH_LENGTH_MAX,
     RESOURCE_MAX,
     RETRIES_MAX,
@@ -40,7 +43,7 @@ from statemachine.limits import (
     VARIABLES_MAX,
     WORD_LENGTH_MAX,
 )
-from statemachine.records import CommandTarget, ContainerTarget, HttpTarget, Job
+from statemachine.records import CommandTarget, ContainerTarget, HttpTarget, Job, Notify
 
 _JOB_ID = re.compile(JOB_ID_PATTERN, re.ASCII)
 
@@ -122,6 +125,24 @@ def _are_resources(*amounts: int | None) -> bool:
     return all(amount is None or 1 <= amount <= RESOURCE_MAX for amount in amounts)
 
 
+def is_notify(notify: Notify | None) -> bool:
+    """Whether the numbers of a job's or a team's `notify` are in their limits."""
+    if notify is None:
+        return True
+    return (
+        len(notify.on) <= NOTIFY_EVENTS_MAX
+        and len(notify.url) <= URL_LENGTH_MAX
+        and 1 <= notify.threshold <= INT_MAX
+        and 0 <= notify.silence_s <= DURATION_S_MAX
+        and 0 <= notify.late_s <= DURATION_S_MAX
+    )
+
+
+def is_keep(runs: int | None, days: float | None) -> bool:
+    """Whether so much history can be kept."""
+    return (runs is None or 0 <= runs <= KEEP_RUNS_MAX) and (days is None or 0 <= days * DAY_S <= DURATION_S_MAX)
+
+
 # A NaN compares false with everything, so each range refuses it.
 _CHECKS: tuple[tuple[str, Callable[[Job], bool]], ...] = (
     ("job_id", lambda job: _JOB_ID.fullmatch(job.job_id) is not None),
@@ -150,6 +171,9 @@ _CHECKS: tuple[tuple[str, Callable[[Job], bool]], ...] = (
     ("labels", lambda job: _is_map(job.labels, LABELS_MAX, LABEL_LENGTH_MAX)),
     ("created_ms", lambda job: _are_times(job.created_ms, job.updated_ms, job.starts_at_ms, job.ends_at_ms)),
     ("first_due_ms", lambda job: _are_times(job.first_due_ms, job.run_at_ms)),
+    ("notify", lambda job: is_notify(job.notify)),
+    ("pause_on_failure", lambda job: job.pause_on_failure is None or 1 <= job.pause_on_failure <= INT_MAX),
+    ("keep_runs", lambda job: is_keep(job.keep_runs, job.keep_days)),
     ("deleted_ms", lambda job: job.deleted_ms is None),
     ("max_runs", lambda job: job.max_runs is None or 1 <= job.max_runs <= INT_MAX),
     ("misfire_window_s", lambda job: job.misfire_window_s is None or 0 <= job.misfire_window_s <= DURATION_S_MAX),

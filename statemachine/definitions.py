@@ -9,7 +9,8 @@ from statemachine.commands import JobReply
 from statemachine.idempotency import entry_of, remember
 from statemachine.keys import archive_key
 from statemachine.limits import JOB_VERSIONS_KEPT_MAX
-from statemachine.records import IdempotencyEntry, Job
+from statemachine.records import Job
+from statemachine.repeat_records import IdempotencyEntry
 from statemachine.ticks import next_tick
 from statemachine.work import Work
 

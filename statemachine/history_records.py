@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from statemachine.records import Record, RunState
+import msgspec
+
+from statemachine.records import NotifyEvent, Record, RunState
 
 EndingKind = Literal["ended", "reopened", "retried", "started"]
 
@@ -50,3 +52,37 @@ class JobStats(Record, frozen=True, kw_only=True):
     last_success_ms: int | None = None
     last_failure_run_id: str | None = None
     last_failure_ms: int | None = None
+    failed_attempts: int = 0
+    """Attempts that failed since the last run that succeeded, the last ones of dead runs too."""
+    told_failing: bool = False
+    """A failure was told, and no recovery since."""
+    told_ms: dict[str, int] = msgspec.field(default_factory=dict)
+    """When each NotifyEvent was told last."""
+    failures_answered: int = 0
+    """Of `consecutive_failures`: for so many the job was paused already."""
+
+
+class Notification(Record, frozen=True, kw_only=True):
+    """An entry of `outbox`: what is owed to a receiver. It outlives its job and its run."""
+
+    number: int = 0
+    """Of all notifications of this cluster, in order."""
+    next_ms: int = 0
+    """When it is to be sent (again)."""
+    event: NotifyEvent
+    url: str
+    team: str
+    job_id: str
+    job_name: str
+    run_id: str
+    attempt: int
+    at_ms: int
+    """When it happened."""
+    reason: str | None = None
+    detail: str | None = None
+    failures: int = 0
+    """Dead runs in a row."""
+    late_ms: int | None = None
+    tries: int = 0
+    error: str | None = None
+    """Why the last try failed."""

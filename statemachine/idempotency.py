@@ -5,7 +5,7 @@ from __future__ import annotations
 from statemachine.codec import decode_idempotency, encode
 from statemachine.keys import U64, pair_key
 from statemachine.limits import IDEMPOTENCY_KEPT_MS, IDEMPOTENCY_PRUNE_MAX
-from statemachine.records import IdempotencyEntry
+from statemachine.repeat_records import IdempotencyEntry
 from statemachine.work import Work
 
 

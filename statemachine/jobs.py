@@ -45,6 +45,12 @@ def delete_job(work: Work, command: DeleteJob) -> JobReply:
         return JobReply(code="unknown_job")
     if command.expected_version not in (None, job.version):
         return JobReply(code="version_conflict", job_id=job.job_id, version=job.version)
+    remove_job(work, job)
+    return JobReply(job_id=job.job_id, version=job.version)
+
+
+def remove_job(work: Work, job: Job) -> None:
+    """What deleting a live job is, whoever wished it."""
     leave_tick(work, job)
     forget_runs_made(work, job)
     _unlist(work, job)
@@ -53,7 +59,6 @@ def delete_job(work: Work, command: DeleteJob) -> JobReply:
     work.count("jobs", -1)
     work.usage[job.team].jobs -= 1
     work.emit(EVERY_NODE, JobDeleted(job_id=job.job_id))
-    return JobReply(job_id=job.job_id, version=job.version)
 
 
 def _create(work: Work, command: PutJob) -> JobReply:

@@ -136,6 +136,11 @@ def lane_length(key: bytes) -> int:
     return 2 + (TAGS_BYTES if flags & LANE_TAGGED else 0) + (1 if flags & LANE_SLOW else 0)
 
 
+def outbox_key(next_ms: int, number: int) -> bytes:
+    """Of `outbox`: what is to be sent first comes first."""
+    return _ROW.pack(next_ms, number)
+
+
 def split_waiting_key(key: bytes) -> tuple[bytes, str, int, str]:
     """(lane, team, release_ms, run id)."""
     start = lane_length(key)

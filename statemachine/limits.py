@@ -34,6 +34,7 @@ EXPRESSION_LENGTH_MAX = 512
 WORD_LENGTH_MAX = 64
 """Zones, versions and other short words."""
 URL_LENGTH_MAX = 4096
+NOTIFY_EVENTS_MAX = 5
 HEADERS_MAX = 64
 HEADER_LENGTH_MAX = 8192
 IMAGE_LENGTH_MAX = 512
@@ -56,7 +57,8 @@ DETAIL_LENGTH_MAX = 1000
 RETRIES_MAX = 1000
 ATTEMPTS_KEPT_MAX = 50
 """Attempts that a run remembers: the last ones."""
-DURATION_S_MAX = 400 * 24 * 3600.0
+DAY_S = 24 * 3600
+DURATION_S_MAX = 400.0 * DAY_S
 MULTIPLIER_MAX = 100.0
 SLOTS_MAX = 1_000_000
 
@@ -122,6 +124,25 @@ HANDOUT_MAX = 2048
 """Runs that one apply hands out or finds superseded; the next apply goes on. Keeps an apply within some 30 ms."""
 SETTLED_MAX = 2048
 """Ends of runs that one renewal settles: some 30 ms. Three nodes renew twice a second."""
+PRUNED_RUNS_MAX = 512
+"""Runs that one PruneRuns removes: some 10 ms."""
+PRUNE_SCAN_MAX = 2048
+"""Rows of a job that are looked at for what may go, before the next job's turn comes."""
+PRUNE_AFTER_MS = 60_000
+"""So long a run stays after its end, whatever is asked for: its end may not be settled yet, and late results of it
+should still be told apart."""
+COMPLETED_SCAN_MAX = 1000
+"""Newest runs, of either class, that are looked at to tell whether all of a job's runs are over."""
+KEEP_RUNS_MAX = 10_000
+OUTBOX_MAX = 10_000
+"""Notifications that are owed at once; what would be more is counted as failed, and not told."""
+OUTBOX_TEAM_MAX = 1_000
+"""Of those, a team's: a receiver that is dead must not fill the outbox for the others."""
+NOTIFICATION_TRIES_MAX = 15
+NOTIFICATION_BACK_OFF_MS = 5_000
+"""From a failed try to the next, doubled each time."""
+NOTIFICATION_BACK_OFF_MAX_MS = 3_600_000
+"""With the tries: a receiver may be away for about six hours."""
 LATE_NOTED_MS = 1000
 """A run that lasts is noted at its start if that was later than this; otherwise at its end."""
 FULL_TEAMS_MAX = 400

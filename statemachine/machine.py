@@ -24,10 +24,12 @@ from statemachine.fire import fire
 from statemachine.handout import hand_out
 from statemachine.jobs import delete_job, put_job
 from statemachine.keys import U64
+from statemachine.outbox import report_notification
 from statemachine.overlap import promote_freed
 from statemachine.pausing import pause_job, resume_job
 from statemachine.redrive import redrive
 from statemachine.release import release, run_now
+from statemachine.retention import prune_runs
 from statemachine.sessions import expire_session, open_session, renew_session, suspect_session
 from statemachine.stopping import cancel_run
 from statemachine.tables import APPLIED_KEY, Tables, create_state, read_applied_index
@@ -63,6 +65,8 @@ _HANDLERS: dict[type, Callable[[Work, Any], c.Reply]] = {
     c.AssignBuckets: assign_buckets,
     c.PutTeam: put_team,
     c.DeleteTeam: delete_team,
+    c.ReportNotification: report_notification,
+    c.PruneRuns: prune_runs,
 }
 
 

@@ -28,7 +28,7 @@ def pause_job(work: Work, command: PauseJob) -> JobReply:
     if command.expected_version not in (None, job.version):
         return JobReply(code="version_conflict", job_id=job.job_id, version=job.version)
     if job.paused_ms is None:
-        job = _pause(work, job, command.reason)
+        job = pause(work, job, command.reason)
     remember_job(work, job, command)
     return JobReply(job_id=job.job_id, version=job.version)
 
@@ -55,7 +55,8 @@ def resume_job(work: Work, command: ResumeJob) -> JobReply:
     return JobReply(job_id=job.job_id, version=job.version, next_ms=next_ms)
 
 
-def _pause(work: Work, job: Job, reason: str | None) -> Job:
+def pause(work: Work, job: Job, reason: str | None) -> Job:
+    """What pausing a job that is not paused is, whoever wished it; the paused job."""
     stands_at_ms = next_tick(work.transaction, work.tables, job)
     leave_tick(work, job)
     return _put_next(

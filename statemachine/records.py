@@ -11,11 +11,15 @@ from typing import Literal
 
 import msgspec
 
+from statemachine.notify import Notify as Notify
+from statemachine.notify import NotifyEvent as NotifyEvent
+
 FORMAT_VERSION = 1
 BUCKETS = 1024
 
 OverlapPolicy = Literal["allow", "skip", "queue_one", "queue_all", "replace"]
 MisfirePolicy = Literal["skip", "run_once", "catch_up"]
+AfterCompletion = Literal["keep", "delete"]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -178,6 +182,16 @@ class Job(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long after its release a run may begin; later it is skipped(deadline)."""
     run_timeout_s: float | None = None
     """How long a run may take from its first claim on, retries and their waits included; then it is dead."""
+    notify: Notify | None = None
+    """None: as the team's default says."""
+    pause_on_failure: int | None = None
+    """After so many dead runs in a row the job is paused."""
+    after_completion: AfterCompletion = "keep"
+    """What becomes of the job when no tick is to come and its last run is over."""
+    keep_runs: int | None = None
+    """Runs that stay in the history at most. None: as the team's default says, or any number."""
+    keep_days: float | None = None
+    """Days that runs stay in the history after their end. None: as the team's default says, or the cluster's."""
 
 
 class Team(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -191,6 +205,11 @@ class Team(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_jobs: int | None = None
     version: int = 1
     updated_ms: int = 0
+    notify: Notify | None = None
+    """Whom its jobs tell that say nothing of their own."""
+    keep_runs: int | None = None
+    keep_days: float | None = None
+    """How much of the history of its jobs stays, if they say nothing of their own (see Job)."""
 
 
 class Attempt(Record, frozen=True, kw_only=True):
@@ -372,20 +391,7 @@ class Counters(Record, frozen=True, kw_only=True):
     ticks_skipped: dict[str, int] = {}
     """By SkipReason; a skipped range counts each of its ticks."""
     dead_by_team: dict[str, int] = {}
-
-
-class IdempotencyEntry(Record, frozen=True, kw_only=True):
-    """What an idempotency key of a team made."""
-
-    digest: bytes
-    job_id: str
-    created_ms: int
-    run_id: str | None = None
-    """The key was that of a run-now: the run it made."""
-
-
-class Proposer(Record, frozen=True, kw_only=True):
-    """How far a proposer has come: it will never ask again for a result at or below `acknowledged`."""
-
-    incarnation: int
-    acknowledged: int
+    runs_pruned: int = 0
+    notifications_sent: int = 0
+    notifications_failed: int = 0
+    """Given up after the last try, or not even kept for want of room."""

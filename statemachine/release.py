@@ -12,7 +12,8 @@ from statemachine.keys import NONCE_PATTERN, RunKey, row_key, run_id_of
 from statemachine.lifecycle import UNCLAIMED, change, create, timer_ms
 from statemachine.limits import CLOCK_OFF_MS
 from statemachine.overlap import judge
-from statemachine.records import IdempotencyEntry, Job, Run, RunKind, RunState
+from statemachine.records import Job, Run, RunKind, RunState
+from statemachine.repeat_records import IdempotencyEntry
 from statemachine.transitions import Move
 from statemachine.work import Work
 

@@ -20,7 +20,7 @@ from statemachine.codec import (
 )
 from statemachine.dead_runs import dead_run_ids
 from statemachine.digest import digest_of
-from statemachine.history_records import JobStats
+from statemachine.history_queries import HistoryQueries
 from statemachine.keys import (
     SEPARATOR,
     U16,
@@ -55,14 +55,13 @@ from statemachine.records import (
     BucketOwner,
     Counters,
     DueEntry,
-    IdempotencyEntry,
     Job,
     Run,
     RunState,
     Session,
     TimerEntry,
 )
-from statemachine.settling import read_stats
+from statemachine.repeat_records import IdempotencyEntry
 from statemachine.tables import read_applied_index
 from statemachine.team_queries import TeamQueries
 from statemachine.ticks import first_unrecorded, last_version, next_tick, rows_before
@@ -80,7 +79,7 @@ class RunsPage(NamedTuple):
     next_key: str | None
 
 
-class Snapshot(TeamQueries):
+class Snapshot(TeamQueries, HistoryQueries):
     """Queries on one transaction. Valid until the transaction ends; ids that cannot exist are simply not found."""
 
     def applied_index(self) -> int:
@@ -125,10 +124,6 @@ class Snapshot(TeamQueries):
         if job is None or job.deleted_ms is not None:
             return None
         return next_tick(self._transaction, self._tables, job)
-
-    def job_stats(self, job_id: str) -> JobStats:
-        """The history of a job that exists, as far as it is settled: a second or two behind its runs."""
-        return read_stats(self._transaction, self._tables, job_id)
 
     def first_unrecorded_ms(self, job_id: str) -> int | None:
         """The first tick of a live job that has neither a run nor a skip; of a paused one, where its pause begins."""

@@ -16,7 +16,9 @@ def with_ending(stats: JobStats, ending: Ending) -> JobStats:
         return replace(stats, **_ended(stats, ending))
     if ending.kind == "reopened":
         return replace(stats, **_counted(stats, ending, -1))
-    return replace(stats, retried=stats.retried + 1) if ending.kind == "retried" else stats
+    if ending.kind == "retried":
+        return replace(stats, retried=stats.retried + 1, failed_attempts=stats.failed_attempts + 1)
+    return stats
 
 
 def _ended(stats: JobStats, ending: Ending) -> dict[str, Any]:
@@ -31,12 +33,15 @@ def _success_or_failure(stats: JobStats, ending: Ending) -> dict[str, Any]:
     if ending.state is RunState.SUCCEEDED:
         return {
             "consecutive_failures": 0,
+            "failed_attempts": 0,
+            "failures_answered": 0,
             "last_success_run_id": ending.run_id,
             "last_success_ms": ending.at_ms,
         }
     if ending.state is RunState.DEAD:
         return {
             "consecutive_failures": stats.consecutive_failures + 1,
+            "failed_attempts": stats.failed_attempts + 1,
             "last_failure_run_id": ending.run_id,
             "last_failure_ms": ending.at_ms,
         }

@@ -32,6 +32,7 @@ DEPTH_KEY = b"queue_depth"
 CLOCK_KEY = b"clock"
 AGING_KEY = b"aging"
 SLOW_HELD_KEY = b"slow_held"
+OUTBOX_KEY = b"outbox"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +67,8 @@ class Tables:
     dead_runs: Any  # team \0 run_id → nothing
     active_by_job: Any  # job_id \0 run_id → c for catch-up: released runs that an overlap policy looks at
     parked: Any  # job_id \0 release_ms run_id → nothing: released runs that others of the job hold back
+    outbox: Any  # next_ms, number → Notification
+    outbox_counts: Any  # team → how many of the outbox are its
     sessions: Any  # node → Session
     ended_sessions: Any  # node \0 incarnation → nothing: claims may still have to be given back
     buckets: Any  # bucket → BucketOwner

@@ -8,6 +8,7 @@ import msgspec
 
 from statemachine.codec import encode
 from statemachine.commands import DeleteTeam, PutTeam, TeamReply
+from statemachine.definition import is_keep, is_notify
 from statemachine.limits import INT_MAX, TEAM_LENGTH_MAX, TEAMS_MAX, WEIGHT_MAX
 from statemachine.records import Team
 from statemachine.work import Work
@@ -58,5 +59,7 @@ _CHECKS: tuple[tuple[str, Callable[[Team], bool]], ...] = (
     ("team", lambda team: 1 <= len(team.team) <= TEAM_LENGTH_MAX and "\0" not in team.team),
     ("max_concurrent", lambda team: _is_count(team.max_concurrent)),
     ("weight", lambda team: 1 <= team.weight <= WEIGHT_MAX),
+    ("notify", lambda team: is_notify(team.notify)),
+    ("keep_runs", lambda team: is_keep(team.keep_runs, team.keep_days)),
     ("max_jobs", lambda team: _is_count(team.max_jobs)),
 )

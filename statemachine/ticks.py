@@ -7,7 +7,7 @@ index has one entry a job, at that tick.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from statemachine.codec import decode_job, encode
 from statemachine.commands import DueChanged
@@ -17,21 +17,37 @@ from statemachine.tables import Tables
 from statemachine.work import Work
 
 
+class TickRow(NamedTuple):
+    """The last tick that a job came past, and the one after it."""
+
+    due_ms: int
+    next_ms: int | None
+
+
 def next_tick(transaction: Any, tables: Tables, job: Job) -> int | None:
     """The tick that the live job stands at; None if no tick is to come, or it is paused.
 
     Rows of earlier versions may lie beyond the job's first tick (they were made ahead of their time), never many: they
     are stepped over."""
-    if job.first_due_ms is None or job.paused_ms is not None:
+    if job.paused_ms is not None:
+        return None
+    row = tick_row(transaction, tables, job)
+    return job.first_due_ms if row is None else row.next_ms
+
+
+def tick_row(transaction: Any, tables: Tables, job: Job) -> TickRow | None:
+    """The row that says which tick a live job stands at; None: it has passed none yet."""
+    if job.first_due_ms is None:
         return None
     prefix = row_prefix(job.job_id, scheduled=True)
     for key, value in rows_before(transaction, tables, prefix, None):
-        if row_due_ms(key, prefix) < job.first_due_ms:
+        due_ms = row_due_ms(key, prefix)
+        if due_ms < job.first_due_ms:
             break
         version, next_ms = unpack_row(value)
         if version == job.version:
-            return next_ms
-    return job.first_due_ms
+            return TickRow(due_ms, next_ms)
+    return None
 
 
 def rows_before(transaction: Any, tables: Tables, prefix: bytes, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:

@@ -206,6 +206,11 @@ class Work:
     def put_run(self, run: Run) -> None:
         self._runs[run.run_id.encode()] = run
 
+    def drop_run(self, run_id: str) -> None:
+        key = run_id.encode()
+        self._runs.pop(key, None)
+        self.transaction.delete(key, db=self.tables.runs)
+
     def bucket(self, bucket: int) -> BucketOwner:
         owner = self._buckets.get(bucket)
         if owner is None:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from executor import WebhookSender
 from httpapi.app import build_app
 from node.composition import Surroundings, compose
 from node.config import NodeConfig
@@ -78,6 +79,7 @@ def _service(directory: Path, stack: AsyncExitStack) -> Scheduler:
         reader=StateReader(environment),
         executors={},
         logs=RunLogs(LogFolder(directory / "logs", bytes_max=10**9), node="n1"),
+        sender=WebhookSender(),
         clock=StandingClock(),
         random=random.Random(1),
     )

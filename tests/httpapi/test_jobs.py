@@ -142,6 +142,27 @@ async def test_limits_on_ticks_are_shown_as_they_were_set(api: TestClient) -> No
     assert plain["max_runs"] is plain["misfire_window_s"] is None
 
 
+async def test_what_follows_a_jobs_runs_is_shown(api: TestClient) -> None:
+    created = await create(api, keep_runs=10, keep_days=0.5, after_completion="delete", pause_on_failure=3)
+    body = await (await api.get(f"/v1/jobs/{created['job_id']}")).json()
+    assert (body["keep_runs"], body["keep_days"]) == (10, 0.5)
+    assert (body["after_completion"], body["pause_on_failure"]) == ("delete", 3)
+
+
+async def test_whom_a_job_tells_is_shown_with_its_defaults(api: TestClient) -> None:
+    created = await create(api, notify={"url": "https://alerts.example/x", "threshold": 2})
+    body = await (await api.get(f"/v1/jobs/{created['job_id']}")).json()
+    assert body["notify"] == {
+        "on": ["dead", "recovered"],
+        "url": "https://alerts.example/x",
+        "threshold": 2,
+        "silence_s": 0.0,
+        "late_s": 60.0,
+    }
+    other = await create(api, name="other", notify=None)
+    assert (await (await api.get(f"/v1/jobs/{other['job_id']}")).json())["notify"] is None
+
+
 async def test_a_list_of_schedules_stays_a_list(api: TestClient) -> None:
     created = await create(api, schedule=["0 2 * * *", "30 14 * * *"], tz="UTC")
     assert created["next_run_at"] == "2026-11-30T02:00:00.000Z"

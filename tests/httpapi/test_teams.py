@@ -21,13 +21,17 @@ async def test_settings_are_put_and_shown(api: TestClient) -> None:
     assert answer.status == 200, await answer.text()
     body = await answer.json()
     assert list(body) == [
-        *("team", "max_concurrent", "weight", "max_jobs", "version", "jobs", "claims", "updated_at"),
+        *("team", "max_concurrent", "weight", "max_jobs", "notify", "keep_runs", "keep_days"),
+        *("version", "jobs", "claims", "updated_at"),
     ]
     assert body == {
         "team": "billing",
         "max_concurrent": 10,
         "weight": 3,
         "max_jobs": 500,
+        "notify": None,
+        "keep_runs": None,
+        "keep_days": None,
         "version": 1,
         "jobs": 0,
         "claims": 0,
@@ -94,11 +98,22 @@ async def test_max_jobs_refuses_a_create_and_names_the_limit(api: TestClient) ->
         ({"weight": 1001}, "weight"),
         ({"max_jobs": -1}, "max_jobs"),
         ({"max_job": 1}, "max_job"),
+        ({"keep_runs": 0}, "keep_runs"),
+        ({"keep_days": 401}, "keep_days"),
+        ({"notify": {"on": ["dead"]}}, "notify.url"),
+        ({"notify": {"urls": "http://a"}}, "notify.urls"),
     ],
 )
 async def test_a_field_that_cannot_be_accepted_is_named(api: TestClient, settings: Any, path: str) -> None:
     answer = await put(api, settings)
     assert (answer.status, (await answer.json())["errors"][0]["path"]) == (422, path)
+
+
+async def test_what_jobs_do_that_say_nothing_themselves_is_kept_with_the_team(api: TestClient) -> None:
+    settings = {"notify": {"url": "https://alerts.example/"}, "keep_runs": 100, "keep_days": 30}
+    body = await (await put(api, settings)).json()
+    assert body["notify"]["on"] == ["dead", "recovered"]
+    assert (body["keep_runs"], body["keep_days"]) == (100, 30)
 
 
 async def test_a_name_that_no_team_can_have(api: TestClient) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from croniter import croniter
 
 from executor.admission import check_target
+from node.aftermath_rules import keep_faults, notify_faults, pause_faults
 from node.interface import (
     ARGS_BYTES_MAX,
     FINAL_STATES,
@@ -53,6 +54,9 @@ def draft_faults(draft: JobDraft) -> Faults:
             yield name, "must be from 0.001 to 2.592e+06; leave it out for no limit"
     if draft.max_concurrent is not None and not 1 <= draft.max_concurrent <= 1000:
         yield "max_concurrent", "must be from 1 to 1000; leave it out for no limit"
+    yield from ((error.path, error.message) for error in notify_faults(draft.notify, allow_link_local=False))
+    yield from ((error.path, error.message) for error in keep_faults(draft.keep_runs, draft.keep_days))
+    yield from ((error.path, error.message) for error in pause_faults(draft.pause_on_failure))
     if not 0 <= draft.max_retries <= 100:
         yield "max_retries", "must be 0 to 100"
     if len(msgspec.json.encode(draft.args)) > ARGS_BYTES_MAX:
@@ -68,6 +72,8 @@ def team_faults(team: str, draft: TeamDraft) -> Faults:
         yield "weight", "must be 1 to 1000"
     if draft.max_jobs is not None and draft.max_jobs < 0:
         yield "max_jobs", "must not be negative"
+    yield from ((error.path, error.message) for error in notify_faults(draft.notify, allow_link_local=False))
+    yield from ((error.path, error.message) for error in keep_faults(draft.keep_runs, draft.keep_days))
 
 
 def replacement_faults(draft: JobDraft, job: Job) -> Faults:

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import pytest
 
+from executor import WebhookSender, build_executors
 from executor.interface import Executor
-from executor.registry import build_executors
 from node.clock import SystemClock
 from node.composition import Node, Surroundings, compose
 from node.config import NodeConfig
@@ -128,16 +128,18 @@ async def made_node(
     log = DirectLog(environment, node=config.node)
     reader = StateReader(environment)
     executors = build_executors() if executors is None else executors
+    sender = WebhookSender()
     around = Surroundings(
         log=log,
         reader=reader,
         executors=executors,
         logs=RunLogs(LogFolder(directory / "logs", bytes_max=10**9), node=config.node, store=log_store),
+        sender=sender,
         clock=clock,
         random=random.Random(1),
     )
     identity = Identity(node=config.node, cluster_id="c", raft_addresses={config.node: config.raft}, tzdata="t")
     yield LiveNode(node=compose(config, around, identity, version="0"), log=log, reader=reader, clock=clock)
-    for executor in executors.values():
+    for executor in (*executors.values(), sender):
         await executor.close()
     environment.close()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from node.admission import TIMEOUT_S_MAX, admit, make_plan, parse_args
-from node.interface import ARGS_BYTES_MAX, HttpTarget, Invalid, JobDraft, NoopTarget
+from node.interface import ARGS_BYTES_MAX, HttpTarget, Invalid, JobDraft, NoopTarget, Notify
 from statemachine.definition import flaw_of
 
 NOW_MS = 1_796_004_000_000  # 2026-11-30T02:00:00Z
@@ -192,3 +192,25 @@ def test_a_stored_job_means_what_its_draft_meant() -> None:
         ticks.append(at_ms)
     assert ticks[0] == job.first_due_ms
     assert len(ticks) == 3
+
+
+@pytest.mark.parametrize(
+    ("notify", "path", "message"),
+    [
+        ({"on": ("dead",)}, "notify.url", "is required"),
+        ({"url": "alerts.example"}, "notify.url", "http"),
+        ({"url": "http://169.254.169.254/x"}, "notify.url", "link-local"),
+        ({"url": "http://a", "threshold": 0}, "notify.threshold", "must be from 1 to"),
+        ({"url": "http://a", "silence_s": -1}, "notify.silence_s", "must be from 0 to"),
+        ({"url": "http://a", "late_s": float("nan")}, "notify.late_s", "must be from 0 to"),
+        ({"url": "http://a", "on": ("dead", "dead")}, "notify.on", "twice"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(notify: dict[str, Any], path: str, message: str) -> None:
+    assert message in refused(notify=Notify(**notify))[path]
+
+
+def test_a_job_may_say_that_nobody_is_told() -> None:
+    """So its team's default does not count for it."""
+    job = admit(draft(notify=Notify(on=())), job_id=JOB_ID, now_ms=NOW_MS)
+    assert job.notify == Notify(on=()) and flaw_of(job) is None

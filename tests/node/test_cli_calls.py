@@ -158,6 +158,16 @@ def test_a_jobs_history_is_shown_added_up(horae: Horae, server: Server) -> None:
     assert (shown["runs"], shown["consecutive_failures"]) == ("1 succeeded, 1 dead", "1")
 
 
+def test_whom_a_job_tells_is_said_by_options(horae: Horae) -> None:
+    told = ("--notify-url", "http://127.0.0.1:9/x")
+    job_id = create(horae, *told)["job_id"]
+    assert json.loads(horae("job", "show", job_id).stdout)["notify"]["on"] == ["dead", "recovered"]
+    job_id = create(horae, "--team", "b", *told, "--notify-on", "late", "--notify-on", "skipped")["job_id"]
+    assert json.loads(horae("job", "show", job_id).stdout)["notify"]["on"] == ["late", "skipped"]
+    alone = ("job", "create", "--name", "x", "--schedule", "@every 9s", "--noop", "--notify-on", "late")
+    assert "--notify-url" in horae(*alone, exit_code=2).stderr
+
+
 def test_pages_of_jobs_are_followed(horae: Horae) -> None:
     for name in "abc":
         horae("job", "create", "--name", name, "--schedule", "@every 5s", "--noop")

@@ -45,6 +45,7 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
         *("--container-slots", "3", "--command-slots", "2", "--tag", "zone=eu", "--tag", "disk=ssd"),
         *("--allow-commands", "--allow-link-local", "--access-log", "--raft-log-mib", "2"),
         *("--log-mib", "3", "--log-store", "s3://logs/prod", "--log-store-endpoint", "http://127.0.0.1:9000"),
+        *("--keep-days", "7.5"),
     )
     assert result.exit_code == 7
     assert served == [
@@ -66,6 +67,7 @@ def test_every_flag_reaches_the_node(served: list[ServeSettings]) -> None:
             log_mib=3,
             log_store="s3://logs/prod",
             log_store_endpoint="http://127.0.0.1:9000",
+            keep_days=7.5,
             allow_link_local=True,
             allow_commands=True,
             docker_socket="unix:///d.sock",
@@ -104,6 +106,7 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
         "HORAE_LOG_MIB": "3",
         "HORAE_LOG_STORE": "s3://logs",
         "HORAE_LOG_STORE_ENDPOINT": "https://s3.example",
+        "HORAE_KEEP_DAYS": "30",
         "HORAE_ALLOW_LINK_LOCAL": "1",
         "HORAE_ALLOW_COMMANDS": "1",
         "HORAE_DOCKER_SOCKET": "/d.sock",
@@ -117,6 +120,8 @@ def test_the_environment_stands_in_for_flags(served: list[ServeSettings]) -> Non
     assert (by_environment.http, by_environment.slots, by_environment.ahead) == ("127.0.0.1:9101", 8, 9)
     assert (by_environment.raft_log_mib, by_environment.log_mib) == (2, 3)
     assert (by_environment.log_store, by_environment.log_store_endpoint) == ("s3://logs", "https://s3.example")
+    assert (by_environment.raft_log_mib, by_environment.keep_days) == (2, 30.0)
+    assert by_environment.node_config().runs_keep_days == 30.0
     assert by_environment.bootstrap and by_environment.insecure
     assert by_environment.allow_link_local and by_environment.access_log and by_environment.allow_commands
     assert (by_environment.docker_socket, by_environment.allow_host_network) == ("/d.sock", True)

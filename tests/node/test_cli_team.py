@@ -24,6 +24,18 @@ def test_set_changes_what_is_named_and_nothing_else(horae: Horae) -> None:
     assert (answer["max_concurrent"], answer["weight"], answer["version"]) == (None, 3, 3)
 
 
+def test_what_its_jobs_do_by_default_is_set_and_kept(horae: Horae) -> None:
+    horae("team", "set", "red", "--notify", '{"url": "http://127.0.0.1:9/"}', "--keep-runs", "50", "--keep-days", "7.5")
+    horae("team", "set", "red", "--weight", "2")
+    shown = json.loads(horae("team", "show", "red").stdout)
+    assert (shown["notify"]["url"], shown["keep_runs"], shown["keep_days"]) == ("http://127.0.0.1:9/", 50, 7.5)
+    assert '"url":"http://127.0.0.1:9/"' in horae("team", "show", "red", "-o", "table").stdout
+    horae("team", "set", "red", "--notify", "none", "--keep-days", "none")
+    shown = json.loads(horae("team", "show", "red").stdout)
+    assert (shown["notify"], shown["keep_runs"], shown["keep_days"]) == (None, 50, None)
+    assert "--notify" in horae("team", "set", "red", "--notify", "{", exit_code=2).stderr
+
+
 def test_set_must_be_told_what(horae: Horae) -> None:
     assert "Say what to change" in horae("team", "set", "red", exit_code=2).stderr
     assert "not a number" in horae("team", "set", "red", "--max-jobs", "few", exit_code=2).stderr

@@ -13,6 +13,9 @@ from node.interface import NotFound
 from node.kept_log import KeptLog
 from node.log_folder import BLOCK_BYTES, FOLDER_SHIFT, LogFolder
 from node.runlogs import INLINE_BYTES_MAX, RunLogs
+from statemachine.codec import encode_event
+from statemachine.commands import RunsPruned
+from tests.node.conftest import LiveNode
 
 RUN_ID = f"{1_796_004_000_000:012x}-01JDAAAAAAAAAAAAAAAAAAAAAA"
 SPAN_MS = 1 << FOLDER_SHIFT
@@ -160,3 +163,19 @@ async def test_no_id_leads_out_of_the_folder(logs: RunLogs, run_id: str) -> None
         await logs.read(run_id, 1)
     with pytest.raises(NotFound):
         await anext(logs.follow(run_id, 1, 0))
+
+
+async def test_the_logs_of_runs_that_were_pruned_go_with_them(idle: LiveNode) -> None:
+    """On every node: each hears whose logs are to go (M11, M20)."""
+    logs = idle.node.service._logs
+    live = logs.open(RUN_ID, 2)
+    live.write(b"once")
+    logs.close(live)
+    kept = logs.open(RUN_ID[:-1] + "B", 1)
+    kept.write(b"still")
+    logs.close(kept)
+    await logs.wait_packed()
+    idle.node.runtime._on_events(1, [encode_event(RunsPruned(runs=((RUN_ID, 2),)))])
+    await logs.wait_packed()
+    assert await logs.read(RUN_ID, 2) is None
+    assert await logs.read(kept.run_id, 1) == KeptLog(head=b"still")

@@ -17,14 +17,18 @@ from tests.statemachine.model_backfills import ModelBackfills
 from tests.statemachine.model_buckets import ModelBuckets
 from tests.statemachine.model_completion import CompletionModel
 from tests.statemachine.model_jobs import ModelJobs
+from tests.statemachine.model_outbox import OutboxModel
 from tests.statemachine.model_overlap import OverlapModel
+from tests.statemachine.model_retention import RetentionModel
 from tests.statemachine.model_state import HELD, SECOND
 from tests.statemachine.model_teams import ModelTeams
 
 FREE: dict[str, Any] = {"node": None, "session": None, "ahead": False, "claimed_ms": None, "started_ms": None}
 
 
-class Model(ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams, ModelBuckets):
+class Model(
+    ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams, ModelBuckets, OutboxModel, RetentionModel
+):
     """Commands, as handlers named after their tags."""
 
     def apply(self, commands: Sequence[c.Command], node: str = "n1") -> tuple[list[c.Reply], list[tuple[str, Any]]]:
@@ -285,8 +289,8 @@ class Model(ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams
         fields = {"alone": alone, "renewal": command.renewal, "wall_ms": command.now_ms, "draining": command.draining}
         fields["suspect"] = False
         self.sessions[command.node] = replace(session, **fields)
-        self.history.settle()
         self.age()
+        self.settle()
         self.renewed(command, command.renewal)
         return c.SessionReply()
 
@@ -318,7 +322,3 @@ class Model(ModelJobs, ModelBackfills, CompletionModel, OverlapModel, ModelTeams
         if self.claims(session.node, session.incarnation):
             self.ended.add((session.node, session.incarnation))
         self.events.append(("*", c.SessionEnded(node=session.node, incarnation=session.incarnation)))
-
-    def renewed(self, command: c.OpenSession | c.RenewSession, renewal: int) -> None:
-        fields = {"node": command.node, "incarnation": command.incarnation, "renewal": renewal}
-        self.events.append(("*", c.SessionRenewed(wall_ms=command.now_ms, **fields)))

@@ -150,11 +150,7 @@ class ModelJobs(ModelCalendars):
             return c.JobReply(code="unknown_job")
         if command.expected_version is not None and command.expected_version != job.version:
             return c.JobReply(code="version_conflict", job_id=job.job_id, version=job.version)
-        self.deleted[job.job_id] = self.jobs.pop(job.job_id)
-        self.due.pop(job.job_id, None)
-        self.made.pop(job.job_id, None)
-        self.counts["jobs"] -= 1
-        self.events.append(("*", c.JobDeleted(job_id=job.job_id)))
+        self.remove(job)
         return c.JobReply(job_id=job.job_id, version=job.version)
 
     def can_be_made_anew(self, run: Run, job: Job) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from statemachine import commands as c
 from statemachine.records import HttpTarget, Job, Run, RunKind, RunState, Session, Team
-from tests.statemachine.model_history import ModelHistory
+from tests.statemachine.model_history import Change, ModelHistory
 
 SECOND = 1000
 HELD = (RunState.CLAIMED, RunState.RUNNING)
@@ -38,6 +38,7 @@ class ModelState:
         self.turns: dict[int, tuple[str, int]] = {}
         self.counts: Counter[str] = Counter()
         self.history = ModelHistory()
+        self.outbox: dict[int, tuple[int, int]] = {}
         self.clock_before_ms = 0
         self.heard_ms = 0
         self.events: list[tuple[str, Any]] = []
@@ -114,7 +115,7 @@ class ModelState:
             overlap_policy=run.overlap_policy,
             start_by_ms=self.start_by_ms(job, release_ms),
         )
-        self.history.changes.append((run, self.runs[run.run_id]))
+        self.history.changes.append(Change(run, self.runs[run.run_id]))
 
     def start_by_ms(self, job: Job, release_ms: int) -> int | None:
         return None if job.start_deadline_s is None else release_ms + round(job.start_deadline_s * 1000)
@@ -144,6 +145,17 @@ class ModelState:
         self.counts["runs_skipped"] += 1
         self.counts["ticks " + reason.split(":")[0]] += run.count
 
+    def renewed(self, command: c.OpenSession | c.RenewSession, renewal: int) -> None:
+        fields = {"node": command.node, "incarnation": command.incarnation, "renewal": renewal}
+        self.events.append(("*", c.SessionRenewed(wall_ms=command.now_ms, **fields)))
+
+    def remove(self, job: Job) -> None:
+        self.deleted[job.job_id] = replace(self.jobs.pop(job.job_id), deleted_ms=self.now_ms)
+        self.due.pop(job.job_id, None)
+        self.made.pop(job.job_id, None)
+        self.counts["jobs"] -= 1
+        self.events.append(("*", c.JobDeleted(job_id=job.job_id)))
+
     # --- look-ups
 
     def set(self, run: Run, **fields: Any) -> Run:
@@ -157,7 +169,7 @@ class ModelState:
         if fields.get("state") is RunState.QUEUED:
             self.groups[run.run_id] = self.group_now(self.runs[run.run_id])
         if run.state is not self.runs[run.run_id].state:
-            self.history.changes.append((run, self.runs[run.run_id]))
+            self.history.changes.append(Change(run, self.runs[run.run_id]))
         return self.runs[run.run_id]
 
     def runs_of(self, job_id: str) -> list[Run]:

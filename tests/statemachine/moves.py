@@ -208,6 +208,26 @@ def renew_session(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     )
 
 
+def report_notification(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    owed = sorted((next_ms, number) for number, (next_ms, _) in model.outbox.items())
+    at_ms, number = numbers.pick(owed) if owed and not numbers.rarely() else (now_ms, 0)
+    return c.ReportNotification(now_ms=now_ms, at_ms=at_ms, number=number, error=numbers.pick((None, "no")))
+
+
+def prune_runs(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
+    job_id = numbers.pick(JOBS)
+    job = model.jobs.get(job_id) or model.deleted.get(job_id)
+    runs = sorted(run.run_id for run in model.runs.values() if run.job_id == job_id or numbers.rarely())
+    item = c.PruneItem(
+        job_id=job_id,
+        version=(0 if job is None else job.version) + numbers.rarely(),
+        run_ids=tuple(run_id for run_id in runs if numbers.below(4)),
+        versions=numbers.pick((True, False)),
+        job=numbers.pick((True, False)),
+    )
+    return c.PruneRuns(now_ms=now_ms, items=(item,))
+
+
 def suspect_session(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
     node = numbers.pick(NODES)
     incarnation, renewal = _standing(model, node)
@@ -291,6 +311,9 @@ MOVES: tuple[Callable[[Model, Numbers, int], c.Command], ...] = (
     redrive,
     open_session,
     renew_session,
+    renew_session,
+    report_notification,
+    prune_runs,
     suspect_session,
     expire_session,
     assign_buckets,

@@ -6,9 +6,16 @@ from typing import Any
 
 from statemachine import commands as c
 from statemachine.policy_records import Calendar
-from statemachine.records import HttpTarget, Job, NoopTarget
+from statemachine.records import HttpTarget, Job, NoopTarget, Notify
 from tests.statemachine.drawn_numbers import JOBS, SECOND, TEAMS, Numbers
 from tests.statemachine.model import Model
+
+NOTIFIES = (
+    None,
+    Notify(on=("dead", "failed", "recovered", "late", "skipped"), url="http://a", late_s=2),
+    Notify(on=("dead", "recovered"), url="http://a", threshold=2, silence_s=3),
+    Notify(on=("failed", "skipped"), url="http://a", threshold=3, silence_s=1),
+)
 
 
 def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
@@ -31,6 +38,9 @@ def put_job(model: Model, numbers: Numbers, now_ms: int) -> c.Command:
         run_timeout_s=numbers.pick((None, None, None, 2.5, 40)),
         max_concurrent=numbers.pick((None, None, None, 1, 2)),
         misfire_policy=numbers.pick(("skip", "skip", "skip", "catch_up")),
+        notify=numbers.pick(NOTIFIES),
+        pause_on_failure=numbers.pick((None, 1, 2)),
+        after_completion=numbers.pick(("keep", "delete")),
         max_runs=numbers.pick((None, None, 1, 3)),
         exclude_calendars=numbers.pick(((), (), ("x",), ("y", "x"))) if numbers.rarely() else (),
         version=expected + 1,

@@ -21,7 +21,7 @@ import msgspec
 from statemachine import commands as c
 from statemachine.keys import parse_run_id
 from statemachine.policy_records import Calendar
-from statemachine.records import AttemptOutcome, Job, NoopTarget, Team
+from statemachine.records import AttemptOutcome, Job, NoopTarget, Notify, Team
 
 COMMANDS = {command.__struct_config__.tag: command for command in c.Command.__subclasses__()}
 RUN_ID = re.compile(r"\b([0-9a-f]{12})-(\w+(-\w+)?)")
@@ -84,6 +84,8 @@ def _put_job(tag: str, names: list[str], fields: dict[str, Any]) -> c.Command:
     if "exclude_calendars" in fields:
         fields["exclude_calendars"] = tuple(fields["exclude_calendars"].split(","))
     digest = str(fields.pop("body", "")).encode()
+    if "notify" in fields:
+        fields["notify"] = Notify(on=tuple(fields["notify"].split(",")), url="http://u")
     usual = {"name": names[0].lower(), "team": "t", "created_ms": own["now_ms"], "updated_ms": own["now_ms"]}
     job = Job(job_id=names[0], target=NoopTarget(), **(usual | fields))
     return c.PutJob(job=job, body_digest=digest, **({"expected_version": job.version - 1} | own))

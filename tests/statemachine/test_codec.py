@@ -62,6 +62,8 @@ COMMANDS: list[c.Command] = [
     c.RenewSession(now_ms=1, node="n1", incarnation=1, renewal=2, draining=True),
     c.SuspectSession(now_ms=1, node="n1", incarnation=1, renewal=2),
     c.ExpireSession(now_ms=1, node="n1", incarnation=1, renewal=2),
+    c.PruneRuns(now_ms=1, items=(c.PruneItem(job_id="A", version=1, run_ids=("r",), job=True),)),
+    c.ReportNotification(now_ms=1, at_ms=2, number=3, error="no"),
     c.AssignBuckets(now_ms=1, moves=(c.BucketMove(bucket=1, expected_epoch=0, node=None),)),
     c.PutTeam(now_ms=1, team=Team(team="t", max_concurrent=2, max_jobs=3), expected_version=0),
     c.DeleteTeam(now_ms=1, team="t"),
@@ -130,6 +132,7 @@ def test_a_reply_comes_back(reply: c.Reply) -> None:
         c.SessionRenewed(node="n1", incarnation=1, renewal=2, wall_ms=3),
         c.BucketsMoved(),
         c.DueChanged(at_ms=1),
+        c.RunsPruned(runs=(("r", 1),)),
     ],
 )
 def test_an_event_comes_back(event: c.AnyEvent) -> None:

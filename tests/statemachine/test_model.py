@@ -122,6 +122,10 @@ def state_of(driver: Driver) -> dict[str, Any]:
             "ticks": counters.ticks_skipped,
             "made": {key.decode(): U64.unpack(value)[0] for key, value in driver.table("run_counts").items()},
             "clock": snapshot.clock_ms(),
+            "outbox": [
+                (told.number, told.next_ms, told.tries, told.event, told.run_id, told.job_id)
+                for told in snapshot.notifications_until(2**47 - 1)
+            ],
             "stats": {
                 key.decode(): stats
                 for key, value in driver.table("job_stats").items()
@@ -158,6 +162,11 @@ def state_of_model(model: Model) -> dict[str, Any]:
         "backfills": model.backfills,
         "calendars": model.calendars,
         "clock": model.clock_ms,
+        "outbox": [
+            (number, next_ms, tries, told.event, told.run_id, told.job_id)
+            for number, (next_ms, tries) in sorted(model.outbox.items(), key=lambda owed: (owed[1][0], owed[0]))
+            if (told := model.history.told[number])
+        ],
         "stats": {
             job_id: stats
             for job_id in {*model.jobs, *model.deleted}

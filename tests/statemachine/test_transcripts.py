@@ -105,6 +105,12 @@ def show_claims(snapshot: Snapshot, node: str, incarnation: str) -> Iterator[str
     yield " ".join(f"{format_value(run_id)}#{token}" for run_id, token in snapshot.claims_of(node, int(incarnation)))
 
 
+def show_outbox(snapshot: Snapshot) -> Iterator[str]:
+    owed = list(snapshot.notifications_until(2**47 - 1))
+    assert len(owed) == snapshot.notifications_pending()
+    yield from (format_record(one) for one in owed) if owed else ["empty"]
+
+
 def show_timers(snapshot: Snapshot) -> Iterator[str]:
     for at_ms, _, run_id, entry in snapshot.timers_until(2**47 - 1):
         yield f"{at_ms} {format_value(run_id)} {format_record(entry)}"
@@ -142,6 +148,7 @@ QUESTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "dead": show_dead,
     "deadlines": show_deadlines,
     "teams": show_teams,
+    "outbox": show_outbox,
     "next": lambda snapshot, job_id: iter([format_value(snapshot.next_run_ms(job_id))]),
     "calendars": lambda snapshot: iter([format_record(calendar) for calendar in snapshot.calendars()]),
     "backfills": lambda snapshot, job_id: iter([format_record(one) for one in snapshot.backfills_of(job_id)]),
