@@ -28,6 +28,7 @@ STOPPED_S = 30.0
 async def test_a_stopped_nodes_runs_are_taken_over_and_its_late_results_are_refused(
     cluster: LocalCluster, api: Api, sink: Sink
 ) -> None:
+    """(M17, dkron#316)"""
     leader = await leader_of(api)
     stopped = follower_of(cluster, leader)
     release = asyncio.Event()

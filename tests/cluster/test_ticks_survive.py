@@ -30,6 +30,7 @@ LOAD_S = 60
 async def test_every_tick_has_one_run_and_reaches_its_target_while_nodes_are_killed(
     cluster: LocalCluster, api: Api, sink: Sink
 ) -> None:
+    """(M6, M8, dkron#1210)"""
     jobs = await spread(
         range(JOBS),
         lambda i: create(api, f"tick-{i}", schedule=f"@every {EVERY_S}s", target=http_target(f"{sink.url}/{i}")),
@@ -81,6 +82,7 @@ ONE_OFFS = 60
 async def test_a_tick_is_late_by_no_more_than_the_bound_when_the_leader_dies_just_before(
     cluster: LocalCluster, api: Api, sink: Sink
 ) -> None:
+    """(M5, dkron#1210, dkron#998)"""
     due_s = int(time.time()) + 10
     jobs = await spread(
         range(ONE_OFFS),

@@ -43,6 +43,7 @@ def job_body(name: str) -> Json:
 
 
 async def test_every_acknowledged_create_outlives_the_death_of_all_nodes(cluster: LocalCluster, api: Api) -> None:
+    """(M8, xxl-job#2858)"""
     creators = Creators(api)
     load = [asyncio.create_task(creators.run(number)) for number in range(CREATORS)]
     await until("some creates", lambda: enough(creators), 30)

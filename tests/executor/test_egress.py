@@ -25,6 +25,7 @@ METADATA_SPELLINGS = [
 
 @pytest.mark.parametrize("spelling", METADATA_SPELLINGS)
 def test_the_metadata_address_is_refused_in_every_spelling(spelling: str) -> None:
+    """(xxl-job#3375)"""
     address = literal_address(spelling)
     assert address is not None
     assert "link-local" in (refusal(address) or "")

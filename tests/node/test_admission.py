@@ -28,6 +28,7 @@ def refused(**fields: Any) -> dict[str, str]:
 
 
 def test_a_draft_becomes_a_job_that_the_state_machine_accepts() -> None:
+    """(M1)"""
     job = admit(draft(args={"b": [1, "ü"]}, labels={"app": "x"}), job_id=JOB_ID, now_ms=NOW_MS)
     assert flaw_of(job) is None
     assert (job.job_id, job.expressions, job.tz, job.version) == (JOB_ID, ("0 2 * * *",), "Europe/Berlin", 1)
@@ -38,6 +39,7 @@ def test_a_draft_becomes_a_job_that_the_state_machine_accepts() -> None:
 
 
 def test_the_first_tick_is_the_one_that_the_ticker_computes() -> None:
+    """(dkron#1031)"""
     job = admit(draft(schedule="H * * * *"), job_id=JOB_ID, now_ms=NOW_MS)
     assert job.first_due_ms == make_plan(job).ticks.next(NOW_MS)
 

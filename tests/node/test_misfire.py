@@ -82,6 +82,7 @@ def test_ticks_within_the_look_ahead_become_runs_and_the_next_one_waits() -> Non
 
 
 def test_skip_records_one_range_and_runs_what_is_within_the_grace() -> None:
+    """(M19)"""
     job = job_of("@every 10s", grace_s=20)
     given_ = account(job, expected_ms=BEGIN_MS, now_ms=BEGIN_MS + 100_000, until_ms=BEGIN_MS + 105_000)
     assert given_.skips == (FireSkip(from_ms=BEGIN_MS, until_ms=BEGIN_MS + 70_000, count=8, reason=SkipReason.MISFIRE),)
@@ -95,6 +96,7 @@ def test_a_tick_exactly_as_old_as_the_grace_still_runs() -> None:
 
 
 def test_run_once_runs_the_latest_missed_tick_and_records_the_others() -> None:
+    """(M19, river#791)"""
     job = job_of("@every 10s", misfire="run_once", grace_s=20)
     given_ = account(job, expected_ms=BEGIN_MS, now_ms=BEGIN_MS + 100_000, until_ms=BEGIN_MS + 105_000)
     (skip,) = given_.skips
@@ -122,6 +124,7 @@ def test_a_one_off_that_nobody_fired_runs_late_by_default_and_is_skipped_on_requ
 
 
 def test_the_year_of_a_job_of_every_second_is_one_record() -> None:
+    """(kubernetes#42649)"""
     now_ms = BEGIN_MS + 365 * 24 * HOUR_MS
     given_ = account(job_of("@every 1s", grace_s=0), expected_ms=BEGIN_MS, now_ms=now_ms, until_ms=now_ms)
     (skip,) = given_.skips
@@ -297,7 +300,7 @@ def test_every_tick_has_one_run_or_is_in_one_skip(
     runs_max: int,
 ) -> None:
     """Outages of any length, with the clock somewhere each time: what was accounted for joins up without gap or
-    overlap."""
+    overlap. (M6, dkron#605)"""
     job = job_of(*texts, misfire=misfire, grace_s=grace_s, tz=tz)
     schedule = compile_schedule(ScheduleSpec(expressions=texts, tz=tz), job.job_id)
     now_ms = BEGIN_MS + begin_s * 1000

@@ -186,6 +186,7 @@ def test_many_unlike_periods_are_counted_cheaply() -> None:
 
 
 def test_a_one_off_ticks_once_to_the_millisecond() -> None:
+    """(M1)"""
     once = compile_schedule(ScheduleSpec(run_at_ms=1234567, tz="UTC"), "job")
     assert once.next(1234566) == 1234567
     assert once.next(1234567) is None

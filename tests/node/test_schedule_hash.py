@@ -23,7 +23,7 @@ def pattern(text: str, job_id: str) -> Pattern:
 
 
 def test_the_values_of_a_job_never_change() -> None:
-    """Written down, because a change would move every H job of every cluster."""
+    """Written down, because a change would move every H job of every cluster. (M16)"""
     drawn = pattern("H H H H H", "01JD0000000000000000000000")
     values = (drawn.minute_values, drawn.hour_values, drawn.day_values, drawn.month_values, drawn.weekday_values)
     assert values == EXPECTED_VALUES
@@ -92,6 +92,7 @@ def test_the_job_matters_only_where_h_is_used() -> None:
 @pytest.mark.slow
 @given(st.text(), st.floats(0, 86_400))
 def test_jitter_is_stable_and_within_its_bounds(job_id: str, jitter_s: float) -> None:
+    """(M16)"""
     jitter_ms = stable_jitter_ms(job_id, jitter_s)
     assert 0 <= jitter_ms <= jitter_s * 1000
     assert jitter_ms == stable_jitter_ms(job_id, jitter_s)

@@ -44,6 +44,7 @@ def test_it_opens_at_once_and_renews_every_renewal_interval() -> None:
 
 
 def test_it_starts_nothing_after_the_fence_and_kills_at_the_kill_instant() -> None:
+    """(M17)"""
     keeper = SessionKeeper(CLUSTER)
     opened(keeper, 0.0)
     assert keeper.may_start(CLUSTER.fence_s - 0.01)

@@ -193,6 +193,7 @@ def test_without_buckets_it_does_nothing(state: State) -> None:
 
 
 def test_a_job_that_appears_behind_the_reading_is_found_at_once_or_with_the_next_full_reading(state: State) -> None:
+    """(dkron#605)"""
     state.add(job_of("d", "@every 1h"), BEGIN_MS + 4000)
     for events in ([Appeared(at_ms=BEGIN_MS + 100)], []):
         one = ticker()
@@ -206,6 +207,7 @@ def test_a_job_that_appears_behind_the_reading_is_found_at_once_or_with_the_next
 
 
 def test_the_cost_of_a_step_follows_what_is_due(state: State) -> None:
+    """(M22)"""
     for number in range(2000):
         state.add(job_of(f"far{number}", "@every 1h"), BEGIN_MS + 3_600_000)
     one = ticker()
@@ -217,6 +219,7 @@ def test_the_cost_of_a_step_follows_what_is_due(state: State) -> None:
 
 
 def test_a_burst_is_packed_into_bounded_commands_a_few_at_a_time() -> None:
+    """(quartz#432, dkron#1322)"""
     state = State()
     for number in range(10 * FIRE_ITEMS_MAX):
         state.add(job_of(f"j{number:05}", "@every 1h"), BEGIN_MS)
@@ -241,6 +244,7 @@ def test_a_schedule_that_cannot_be_computed_costs_the_others_nothing(
 
 
 def test_a_clock_that_is_set_back_stalls_nothing(state: State) -> None:
+    """(pg_cron#105)"""
     one = ticker()
     step = one.step(BEGIN_MS, state, OWNED)
     one.step(BEGIN_MS + 10, state, OWNED, [Fired(fire=step.fires[0], codes=("stale_epoch", "stale_epoch"))])
@@ -317,6 +321,7 @@ def test_releases_under_way_are_bounded() -> None:
 
 @pytest.mark.parametrize(("burst", "expected_s"), [(10, 5.0), (10_000, 5.5), (100_000, 32.5), (1_000_000, 60.0)])
 def test_the_look_ahead_stretches_with_what_is_coming(burst: int, expected_s: float) -> None:
+    """(M16)"""
     class Coming:
         def due_counts(self, from_ms: int, until_ms: int, *, window_ms: int, instants_max: int) -> dict[int, int]:
             return {BEGIN_MS + 30_000: burst}

@@ -57,6 +57,7 @@ def key(of: RunClaimed) -> ClaimKey:
 
 
 def test_a_claim_starts_at_its_release_and_once() -> None:
+    """(M22)"""
     held = timers()
     first = claim()
     assert held.step(999, [Claimed(index=1, claim=first)]).start == []
@@ -72,6 +73,7 @@ def test_of_what_is_due_at_once_the_highest_priority_starts_first_then_the_longe
 
 
 def test_a_burst_is_handed_out_in_portions_by_priority() -> None:
+    """(M16, M22)"""
     held = timers()
     claims = [claim(f"r{number:04}", priority=number % 3) for number in range(2 * DUE_MAX)]
     first = held.step(1000, [Claimed(index=1, claim=one) for one in claims])

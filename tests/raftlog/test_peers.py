@@ -161,6 +161,7 @@ class TestReconnect:
         assert "Connection refused" in caplog.messages[0]
 
     def test_a_name_is_resolved_on_the_way(self, net: Net) -> None:
+        """(dkron#1001)"""
         two = net.start("n2", {"n1": Address("127.0.0.1", 1)})
         one = net.start("n1", {"n2": Address("localhost", two.port)})
         net.run_until(lambda: bool(one.connected()))

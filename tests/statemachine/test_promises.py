@@ -46,6 +46,7 @@ def expire(now_ms: int = DUE_MS) -> ExpireSession:
 
 
 def test_I1_two_nodes_that_believe_they_own_a_job_cannot_make_two_runs(owned: Driver) -> None:
+    """(M6, quartz#107, xxl-job#370)"""
     owned.open("n2")
     owned.put("A")
     late = fire(tick(DUE_MS, DUE_MS + SECOND))
@@ -90,6 +91,7 @@ def test_I2_a_command_that_moves_past_a_tick_without_a_word_is_refused(owned: Dr
 
 
 def test_I3_the_token_rises_with_every_claim_and_a_zombies_write_is_refused(owned: Driver) -> None:
+    """(M17)"""
     owned.put("A")
     owned.apply(fire(tick(DUE_MS)))
     owned.apply(expire())
@@ -125,7 +127,7 @@ def test_I4_a_run_is_attempted_until_its_retries_are_used_up(owned: Driver) -> N
 
 def test_I4_whoever_must_move_a_run_on_finds_it(owned: Driver) -> None:
     """A scheduled and a retrying one among the timers, a queued one in the queue, a claimed one with its session. (That
-    each run stands in exactly one of these places is checked after every apply of the model's tests.)"""
+    each run stands in exactly one of these places is checked after every apply of the model's tests.) (quartz#145)"""
     owned.put("A", overlap_policy="skip")
     owned.apply(fire(tick(DUE_MS)))
     with owned.snapshot() as snapshot:
