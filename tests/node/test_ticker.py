@@ -322,6 +322,7 @@ def test_releases_under_way_are_bounded() -> None:
 @pytest.mark.parametrize(("burst", "expected_s"), [(10, 5.0), (10_000, 5.5), (100_000, 32.5), (1_000_000, 60.0)])
 def test_the_look_ahead_stretches_with_what_is_coming(burst: int, expected_s: float) -> None:
     """(M16)"""
+
     class Coming:
         def due_counts(self, from_ms: int, until_ms: int, *, window_ms: int, instants_max: int) -> dict[int, int]:
             return {BEGIN_MS + 30_000: burst}
