@@ -1,7 +1,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 STAMP := $(VENV)/.installed
-SHORT_NEMESES := kill,pause,partition,one-way,isolate-leader,reset,restart,disk-full,clock
+SHORT_NEMESES := kill,pause,partition,one-way,isolate-leader,transfer,reset,restart,disk-full,clock
 
 .PHONY: demo test check test-long chaos chaos-short chaos-tools container-tools s3-tools clean
 
@@ -10,7 +10,7 @@ demo: $(STAMP)  ## three nodes on loopback with sample jobs, runs shown live; Ct
 
 test: $(STAMP)  ## every test but the long ones
 	$(VENV)/bin/python -m pytest --ignore=tests/statemachine -n 2 --dist loadgroup
-	$(VENV)/bin/python -m pytest tests/statemachine --cov=statemachine --cov-branch --cov-fail-under=100 \
+	$(VENV)/bin/python -m pytest tests/statemachine -n 2 --cov=statemachine --cov-branch --cov-fail-under=100 \
 		--cov-report=term-missing:skip-covered
 
 check: $(STAMP)  ## lint, types, tidiness

@@ -85,6 +85,15 @@ def running_engine(folder: Path) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        _unmount_below(folder)
+
+
+def _unmount_below(folder: Path) -> None:
+    """An engine leaves its network namespace mounted, and pytest could never remove the folder."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        place = line.split()[1]
+        if Path(place).is_relative_to(folder):
+            subprocess.run(["umount", "-l", place], check=False)
 
 
 def _try(path: str) -> None:
