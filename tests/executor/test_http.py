@@ -79,6 +79,12 @@ async def test_a_jobs_headers_cannot_override_ours(http: HttpExecutor, name: str
     assert recorder.requests == []
 
 
+async def test_a_header_with_a_colon_arrives_whole(http: HttpExecutor) -> None:
+    """(a header value with a colon is not cut short)"""
+    request, _ = await sent(http, headers={"X-When": "12:30:00", "X-Where": "http://a:1/b"})
+    assert (request.headers["X-When"], request.headers["X-Where"]) == ("12:30:00", "http://a:1/b")
+
+
 async def test_a_header_cannot_inject_another(http: HttpExecutor) -> None:
     recorder = Recorder()
     async with serving(recorder.record) as url:

@@ -94,6 +94,7 @@ async def test_an_unknown_run_is_not_found(api: TestClient) -> None:
 
 
 async def test_runs_are_listed_newest_first_page_by_page(twin: Twin, twin_api: TestClient) -> None:
+    """(dkron#547)"""
     job_id = await beat(twin_api)
     for number in range(5):
         twin.fire(job_id, NOW_MS + number * 5 * SECOND_MS)
@@ -102,6 +103,15 @@ async def test_runs_are_listed_newest_first_page_by_page(twin: Twin, twin_api: T
     rest = await items(twin_api, f"/v1/jobs/{job_id}/runs", cursor=page["next_cursor"])
     due = [run["due_at"][17:19] for run in page["items"] + rest]
     assert due == ["20", "15", "10", "05", "00"]
+
+
+async def test_a_page_past_the_end_is_empty(twin: Twin, twin_api: TestClient) -> None:
+    """(a page past the end is no 500)"""
+    job_id = await beat(twin_api)
+    fired = [twin.fire(job_id, NOW_MS + number * 5 * SECOND_MS) for number in range(3)]
+    page = await (await twin_api.get(f"/v1/jobs/{job_id}/runs?limit=2")).json()
+    del twin.runs_by_id[fired[0].run_id]
+    assert await items(twin_api, f"/v1/jobs/{job_id}/runs", cursor=page["next_cursor"]) == []
 
 
 async def test_runs_are_filtered_by_state(twin: Twin, twin_api: TestClient) -> None:

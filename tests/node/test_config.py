@@ -107,6 +107,7 @@ def test_only_what_nobody_else_reaches_is_loopback(host: str, loopback: bool) ->
 
 
 def test_a_secret_is_at_least_sixteen_bytes(tmp_path: Path) -> None:
+    """(xxl-job#3938)"""
     path = tmp_path / "secret"
     with pytest.raises(ConfigError, match="No such file"):
         read_secret(path)

@@ -295,6 +295,7 @@ async def test_lost_answers_make_no_second_run(live: LiveNode) -> None:
 
 
 async def test_a_burst_of_noops_starts_together(live: LiveNode) -> None:
+    """(dkron#1177)"""
     await live.wait_for_session()
     at_ms = live.clock.wall_ms() + 1500
     drafts = [JobDraft(name=f"j{number}", run_at=rfc3339(at_ms), target=NoopTarget()) for number in range(100)]

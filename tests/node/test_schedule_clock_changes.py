@@ -58,6 +58,7 @@ def test_a_gap(expression: str, choices: dict[str, str], expected: list[str]) ->
     ],
 )
 def test_a_fold(expression: str, choices: dict[str, str], expected: list[str]) -> None:
+    """(kubernetes#121594, quartz#81)"""
     assert times(FOLD, expression, **choices) == expected
 
 

@@ -115,6 +115,7 @@ def check_change(rng: random.Random, tz: str, change_s: int, samples: int) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(("tz", "year", "why"), ODD_CHANGES, ids=lambda value: str(value).replace("/", "-"))
 def test_no_tick_is_missed_around_odd_changes(tz: str, year: int, why: str) -> None:
+    """(nomad#5410, celery#6438)"""
     rng = random.Random(f"{tz} {year}")
     changes = changes_of(ZoneInfo(tz), year, year + 1)
     assert changes, why

@@ -36,6 +36,7 @@ def opened(keeper: SessionKeeper, now_s: float, incarnation: int = 1) -> None:
 
 
 def test_it_opens_at_once_and_renews_every_renewal_interval() -> None:
+    """(apscheduler#864)"""
     keeper = SessionKeeper(CLUSTER)
     opened(keeper, 100.0)
     assert keeper.step(100.0 + CLUSTER.renew_every_s - 0.01) == []

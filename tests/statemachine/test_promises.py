@@ -46,7 +46,7 @@ def expire(now_ms: int = DUE_MS) -> ExpireSession:
 
 
 def test_I1_two_nodes_that_believe_they_own_a_job_cannot_make_two_runs(owned: Driver) -> None:
-    """(M6, quartz#107, xxl-job#370)"""
+    """(M6, quartz#107, xxl-job#370) (redbeat#208)"""
     owned.open("n2")
     owned.put("A")
     late = fire(tick(DUE_MS, DUE_MS + SECOND))
