@@ -178,20 +178,22 @@ class TestACommitThatFails:
         argv = ledger.argv(disk.place, "n1", peers, watches_disk=watches_disk)
         return await start_log_process(argv, disk.place, RaftConfig())
 
-    async def load(self, client: LogClient) -> tuple[list[bytes], LogError]:
+    async def load(self, client: LogClient, size: int = 30_000) -> tuple[list[bytes], LogError]:
         """Write until it is refused, or the end."""
         acknowledged: list[bytes] = []
         while True:
             command = (b"%d" % len(acknowledged)).ljust(ledger.NAME_BYTES)
             try:
-                await client.propose(command + os.urandom(30_000))
+                await client.propose(command + os.urandom(size))
             except LogError as error:
                 return acknowledged, error
             acknowledged.append(command)
 
     async def test_watched_it_does_not_come_to_that(self, disk: SmallDisk) -> None:
+        """The disk fills slowly enough for a look ten times a second: what fills it at once ends the process, too."""
         client = await self.start(disk, watches_disk=True)
-        acknowledged, error = await self.load(client)
+        disk.fill(leave_bytes=SMALL_BYTES // 4)
+        acknowledged, error = await self.load(client, 3_000)
         assert type(error) is DiskFull
         assert len(acknowledged) > 10
         await client.propose(b"a lease", lane=Lane.URGENT)
