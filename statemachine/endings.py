@@ -20,13 +20,13 @@ def note_birth(work: Work, run: Run) -> None:
 def note_change(work: Work, before: Run, run: Run) -> None:
     """Called with every change of a run: most of them end nothing."""
     if run.state in FINAL_STATES:
-        _note(work, run, "ended", late_ms=None if before.state is RunState.RUNNING else _late_ms(run))
+        _note(work, run, "ended", late_ms=_late_ms(before, run))
     elif run.state is RunState.RETRYING:
-        _note(work, run, "retried", late_ms=None if before.state is RunState.RUNNING else _late_ms(run))
+        _note(work, run, "retried", late_ms=_late_ms(before, run))
     elif before.state in FINAL_STATES:
         _note(work, before, "reopened")
-    elif run.state is RunState.RUNNING and before.state is RunState.CLAIMED:
-        late_ms = _late_ms(run)
+    elif run.state is RunState.RUNNING:
+        late_ms = _late_ms(before, run)
         if late_ms is not None and late_ms >= LATE_NOTED_MS:
             _note(work, run, "started", late_ms=late_ms)
 
@@ -47,8 +47,9 @@ def _note(work: Work, run: Run, kind: EndingKind, late_ms: int | None = None) ->
     )
 
 
-def _late_ms(run: Run) -> int | None:
-    """Only the first attempt can be late: the others wait for their backoff."""
-    if run.attempt > 1 or run.started_ms is None:
+def _late_ms(before: Run, run: Run) -> int | None:
+    """Only the first attempt can be late: the others wait for their backoff. It is told by what takes it out of
+    `claimed`, so once."""
+    if before.state is not RunState.CLAIMED or run.attempt > 1 or run.started_ms is None:
         return None
     return run.started_ms - run.release_ms

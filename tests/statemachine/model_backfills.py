@@ -58,6 +58,8 @@ class ModelBackfills(ModelState):
             return c.BackfillReply()
         if job.version != command.job_version:
             return c.BackfillReply(code="stale_version")
+        if command.expected_ms is None and (command.due_ms or command.next_ms is not None):
+            return c.BackfillReply(code="malformed")
         if len(command.due_ms) + len(self.outstanding(backfill.backfill_id)) > 64:
             return c.BackfillReply(code="backlog")
         for due_ms in command.due_ms:

@@ -81,6 +81,14 @@ def test_a_start_in_time_is_not_noted_and_a_short_run_says_at_its_end_how_late_i
     assert [(ending.kind, ending.late_ms) for ending in noted(owned)] == [("ended", 999)]
 
 
+def test_a_late_start_that_failed_is_not_late_again_when_the_run_ends_between_two_attempts(owned: Driver) -> None:
+    owned.put(max_retries=1)
+    owned.apply(fire(tick(DUE_MS)))
+    owned.apply(finish(started_ms=DUE_MS + 5000, outcome=AttemptOutcome.FAILED))
+    owned.apply(c.CancelRun(now_ms=DUE_MS, run_id=RUN_ID))
+    assert [(ending.kind, ending.late_ms) for ending in noted(owned)] == [("retried", 5000), ("ended", None)]
+
+
 def test_the_history_of_a_job_without_any_is_empty(driver: Driver) -> None:
     assert stats(driver) == JobStats()
     cancelled = Ending(run_id=RUN_ID, kind="ended", state=RunState.CANCELLED, at_ms=1)
