@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 from pathlib import Path
 
@@ -24,14 +26,14 @@ class SmallDisk:
             pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.strip()}")
 
     def fill(self, *, leave_bytes: int = 0) -> None:
-        """Take what is free, but for `leave_bytes`."""
-        with (self.place / FILLER).open("ab", buffering=0) as filler:
-            try:
-                while True:
-                    filler.write(bytes(PAGE_BYTES))
-            except OSError:
-                length = filler.tell()
-            filler.truncate(max(0, length - leave_bytes))
+        """Take what is free, but for `leave_bytes`: never more for a moment, since it is looked at all the time."""
+        with (self.place / FILLER).open("ab", buffering=0) as filler, contextlib.suppress(OSError):
+            while self._free_bytes() > leave_bytes:
+                filler.write(bytes(PAGE_BYTES))
+
+    def _free_bytes(self) -> int:
+        system = os.statvfs(self.place)
+        return system.f_bavail * system.f_frsize
 
     def free(self) -> None:
         (self.place / FILLER).unlink(missing_ok=True)
