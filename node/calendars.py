@@ -108,7 +108,7 @@ def _faults(name: str, draft: CalendarDraft) -> list[tuple[str, str]]:
 def _span_of(text: str) -> Span | None:
     first, slash, last = text.partition("/")
     try:
-        days = [datetime.datetime.strptime(day, "%Y-%m-%d").date() for day in (first, last if slash else first)]  # noqa: DTZ007  a day has no zone
+        days = [datetime.date.fromisoformat(day) for day in (first, last if slash else first)]
     except ValueError:
         return None
     if [day.isoformat() for day in days] != [first, last if slash else first] or days[0] > days[1]:

@@ -95,9 +95,6 @@ class SnapshotSender:
         """Whoever gets the copy asks for the entry behind this one next; infinity if nobody gets one."""
         return float("inf") if self._copy is None else self._copy.state.index
 
-    def is_under_way_to(self, peer: str) -> bool:
-        return peer in self._transfers
-
     def connected(self, peer: str) -> None:
         """A new connection: ask the follower how far it is."""
         transfer = self._transfers.get(peer)
